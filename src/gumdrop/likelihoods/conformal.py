@@ -216,11 +216,16 @@ class ConformalPrediction(NumberPrediction):
         """
         up_to = self.cdf(target)
         places = normal_quantile(torch.stack([up_to - self._mass_at(target), up_to], dim=-1))
-        if not (places.abs() == FAR).any():
-            return places
-        least, most = (self._quantile(torch.special.ndtr(torch.full_like(up_to, end))) for end in (-FAR, FAR))
-        beyond = torch.where(target > most, target - most, (target - least).clamp(max=0)) / self.std
-        return places + torch.where(places.abs() == FAR, beyond.unsqueeze(-1), 0.0)
+        far = (places.abs() == FAR).flatten(1).any(1).nonzero()[:, 0]
+        if len(far):
+            places[far] += self.rows(far)._beyond(target[far]).unsqueeze(-1) * (places[far].abs() == FAR)
+        return places
+
+    def _beyond(self, target: Tensor) -> Tensor:
+        """How many standard deviations observations lie beyond `FAR`, shape (N, D)."""
+        ends = torch.special.ndtr(torch.tensor([-FAR, FAR], dtype=torch.float64, device=target.device))
+        least, most = (self._quantile(end.expand(target.shape)) for end in ends)
+        return torch.where(target > most, target - most, (target - least).clamp(max=0)) / self.std
 
     @abstractmethod
     def _quantile(self, probability: float | Tensor) -> Tensor:

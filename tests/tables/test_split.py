@@ -166,7 +166,7 @@ def test_groups_are_held_out_whole(sizes) -> None:
 def test_networks_are_watched_on_whole_groups(table, tmp_path) -> None:
     data = read(table, split_by="town")
     settings = dataclasses.replace(QUICK, hidden=(4,))
-    fitted = train_until_stopped(data, settings, tmp_path, False, print)[0].fitted
+    fitted = train_until_stopped(data, settings, tmp_path, lambda _: False, print)[0].fitted
     town = data.frame["town"].to_numpy()[data.train]
     for held_out in fitted.held_out:
         assert set(town[held_out.numpy()]).isdisjoint(np.delete(town, held_out.numpy()))

@@ -126,7 +126,7 @@ def _stream(stream: Stream, seed: int, epochs: int | None, stretch: int) -> Plai
     assert model.conformal is not None, "the model has conformal levels"
     (levels,) = model.conformal.levels
     prediction = replace(model, conformal=None).predict_part(frame_of(split.x_test), PredictionSettings())[2]
-    standing = prediction.standing(torch.from_numpy(stream.y[stream.train :, None]))
+    standing = prediction.standing(torch.tensor(stream.y[stream.train :, None]))
     places = standing[:, 0].abs().amin(-1).double()
     stay = torch.stack([levels.reach(coverage)[0] for coverage in COVERAGES]).expand(len(places), -1)
     follow = _reached(levels, standing)

@@ -18,7 +18,7 @@ BUDGETS = {
     "networks": 1765,
     "objective": 350,
     "prediction": 1740,
-    "tables": 8049,
+    "tables": 8053,
     "training": 2571,
     "views": 3021,
 }

@@ -181,6 +181,11 @@ class TableModel:
         in_units: Prediction = self.task.in_units(prediction)
         return in_units
 
+    @property
+    def grouped_by(self) -> list[str]:
+        """Columns whose groups have conformal levels of their own."""
+        return [] if self.conformal is None else [column.name for column in self.conformal.columns]
+
     def on_levels(self, prediction: Prediction, frame: pd.DataFrame) -> Prediction:
         """Let the conformal levels of the rows of a table, if the model has any, say where their intervals end."""
         if self.conformal is None:

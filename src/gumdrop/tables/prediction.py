@@ -68,7 +68,7 @@ def predict_frame(
     whole = functools.reduce(_joined, (encoded for _, encoded in found))
     predictions = pd.concat([part for part, _ in found], ignore_index=True)
     notes = [
-        *extra_notes(model.schema, list(frame.columns), settings.keep),
+        *extra_notes(model.schema, list(frame.columns), [*model.grouped_by, *settings.keep]),
         *encoding_notes(model.schema, whole, model.background),
     ]
     evaluation = evaluate(model, frame.iloc[scored], type(kept[0]).joined(kept)) if kept else None
@@ -112,8 +112,7 @@ def predict_stream(
     """Predict a table that does not fit into memory."""
     from tqdm.auto import tqdm
 
-    grouped = [column.name for column in model.conformal.columns] if model.conformal else []
-    names = list(dict.fromkeys([*model.schema.names, *grouped, *settings.keep]))
+    names = list(dict.fromkeys([*model.schema.names, *model.grouped_by, *settings.keep]))
     check_present(stream.names, names)
     whole, columns = None, None
     with tqdm(total=stream.num_rows, unit="row", unit_scale=True, disable=None if progress else True) as bar:
@@ -128,7 +127,7 @@ def predict_stream(
     assert whole is not None, "a stream has rows"
     assert columns is not None
     notes = [
-        *extra_notes(model.schema, stream.names, settings.keep),
+        *extra_notes(model.schema, stream.names, [*model.grouped_by, *settings.keep]),
         *encoding_notes(model.schema, whole, model.background),
     ]
     return Predicted(columns, whole.unseen, whole.missing, whole.outside, notes)

@@ -11,7 +11,7 @@ import pytest
 from gumdrop.cli import main
 from gumdrop.views.explore import open_runs, write_site
 from gumdrop.views.explore.runs import RunError
-from gumdrop.views.explore.site import SiteError
+from gumdrop.views.explore.site import ValueError
 from gumdrop_experiments.harness.options import RunOptions
 from gumdrop_experiments.harness.run import Run
 from gumdrop_experiments.pages.page import Page
@@ -119,9 +119,9 @@ def test_a_site_is_written_again_and_never_over_anything_else(tmp_path, capsys) 
     assert main(["explore", "--out", str(tmp_path / "site")]) == 0
     (tmp_path / "thesis").mkdir()
     (tmp_path / "thesis" / "thesis.tex").write_text("years of work")
-    with pytest.raises(SiteError, match="holds something that is not this page"):
+    with pytest.raises(ValueError, match="holds something that is not this page"):
         write_site(tmp_path / "thesis")
-    with pytest.raises(SiteError, match="is a file"):
+    with pytest.raises(ValueError, match="is a file"):
         write_site(tmp_path / "thesis" / "thesis.tex")
     assert main(["explore", "--out", str(tmp_path / "thesis")]) == 2
     assert "name another folder with --out" in capsys.readouterr().err
@@ -134,7 +134,7 @@ def test_a_page_may_be_one_file(opened, runs, tmp_path) -> None:
     wait_for_frame(page, "body", "It was 10.")
     assert write_site(tmp_path / "page.html") == tmp_path / "page.html"
     (tmp_path / "notes.html").write_text("years of work")
-    with pytest.raises(SiteError, match="is something else than this page"):
+    with pytest.raises(ValueError, match="is something else than this page"):
         write_site(tmp_path / "notes.html")
 
 

@@ -18,10 +18,6 @@ MARK = "gumdrop-page.txt"
 """A file by which a folder of ours is known, and may be written again."""
 
 
-class SiteError(ValueError):
-    """A folder that the page cannot be written to; the message says why."""
-
-
 def page_files(runs: Sequence[Run] = ()) -> dict[str, bytes]:
     """Build the files of the page."""
     files = {
@@ -65,15 +61,15 @@ def write_site(place: str | os.PathLike[str], *, runs: Sequence[Run] = ()) -> Pa
         The file to look at, which works as a file and from any server, offline.
 
     Raises:
-        SiteError: If something else is there.
+        ValueError: If something else is there.
     """
     place = Path(place)
     if place.suffix.lower() in (".html", ".htm"):
         return _write_alone(place, runs)
     if place.exists() and not place.is_dir():
-        raise SiteError(f"{place} is a file; name a folder with --out")
+        raise ValueError(f"{place} is a file; name a folder with --out")
     if place.is_dir() and any(place.iterdir()) and not (place / MARK).is_file():
-        raise SiteError(f"{place} holds something that is not this page; name another folder with --out")
+        raise ValueError(f"{place} holds something that is not this page; name another folder with --out")
     contents = {MARK: b"Written by `gumdrop explore --out`, which may write it again.\n", **page_files(runs)}
     for name, content in contents.items():
         with replacing(place / name, "wb") as file:
@@ -85,7 +81,7 @@ def _write_alone(place: Path, runs: Sequence[Run]) -> Path:
     """Write one file with everything in it, over one of ours at most."""
     mark = b"<title>gumdrop explore</title>"
     if place.exists() and not (place.is_file() and mark in place.read_bytes()):
-        raise SiteError(f"{place} is something else than this page; name another file with --out")
+        raise ValueError(f"{place} is something else than this page; name another file with --out")
     with replacing(place, "wb") as file:
         file.write(_index([{"html": run.page} for run in runs], runs))
     return place

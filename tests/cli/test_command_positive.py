@@ -95,7 +95,6 @@ def test_a_stream_ends_at_0_too(paid, tmp_path, quick) -> None:
     [
         ("log", ["moments"]),
         ("counts", ["deterministic"]),
-        pytest.param("log", ["deterministic"], marks=pytest.mark.slow),
         pytest.param("cut", ["moments"], marks=pytest.mark.slow),
         pytest.param("root", ["noise", "draw"], marks=pytest.mark.slow),
     ],

@@ -23,7 +23,7 @@ def test_every_start_and_temperature_is_scored_and_drawn(tmp_path, monkeypatch) 
     for name in study.SETS.values():
         write_set(tmp_path / "data" / "uci" / name, rows=40, splits=2)
     write_digits(tmp_path / "data" / "mnist", count=120)
-    words = ["--quick", "--steps", 20, "--images", 100]
+    words = ["--quick", "--steps", 10, "--splits", 1, "--images", 100]
     sets = reproduced("starts", tmp_path / "out", *words, data=tmp_path / "data")
     assert list(sets) == ["boston", "concrete", "mnist"]
     for found in sets.values():

@@ -116,7 +116,7 @@ def test_a_rate_for_each_adapter(monkeypatch) -> None:
         pytest.skip("needs the sentences of SST-2; GUMDROP_DATA names the folder that holds sst/")
     module = recipe("lora_sst", "transformers", "peft")
     monkeypatch.setattr(module, "PRIORS", ("weak",))
-    result = next(module.run(DATA, base_steps=10, steps=5, seeds=1, few=60))
+    result = next(module.run(DATA, base_steps=25, steps=5, seeds=1, few=60))
     (rates,) = result["rates"]
     assert len(rates) == 11
     assert all(p != pytest.approx(0.1, abs=1e-4) for p in rates.values())

@@ -6,9 +6,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from gumdrop.cli.commands import main
 from gumdrop.tables import TableError, fit_table, load_table_model
 from gumdrop.tables.fitting.settings import Reading
 from gumdrop.tables.following import follow, put_model
+from gumdrop.tables.prediction import predict_known
 from gumdrop.tables.results import read_results
 
 from builders.tables import QUICK
@@ -59,12 +61,22 @@ def test_rows_that_come_later_move_the_levels_in_the_folder(folder, tmp_path) ->
     drifted["price"] += 3 * np.random.default_rng(3).normal(size=400)
     before = share_held(model, drifted)
     names = {path.name for path in folder.iterdir()}
-    put_model(follow(model, drifted), folder, print)
+    put_model(follow(model, drifted, predict_known(model, drifted)[0].scored), folder, print)
     after = share_held(load_table_model(folder), drifted)
     assert before < 0.7
     assert 0.82 < after <= 1
     assert {path.name for path in folder.iterdir()} == names
     put_model(model, folder, print)
+
+
+def test_rows_that_are_scored_at_another_coverage_leave_that_of_the_fit(folder, tmp_path) -> None:
+    sites(60, seed=4).to_csv(tmp_path / "later.csv", index=False)
+    before = load_table_model(folder)
+    assert main(["evaluate", str(folder), str(tmp_path / "later.csv"), "--update", "--coverage", "0.5"]) == 0
+    after = load_table_model(folder)
+    assert after.coverage == before.coverage == 0.9
+    assert not after.conformal.levels[0].central.equal(before.conformal.levels[0].central)
+    put_model(before, folder, print)
 
 
 def test_classes_have_sets(tmp_path) -> None:
@@ -91,4 +103,4 @@ def test_what_cannot_be_is_told_before_the_training(folder) -> None:
     with pytest.raises(TableError, match="no column 'site'"):
         model.predict(sites(5).drop(columns="site"))
     with pytest.raises(TableError, match="this model has none: fit it with --conformal"):
-        follow(replace(model, conformal=None), sites(5))
+        follow(replace(model, conformal=None), sites(5), None)

@@ -52,7 +52,7 @@ def evaluate(
 
         write_page(model, predicted, frame, rows, place, name=table_name(table), fitted=fitted)
 
-    model = with_coverage(load_table_model(whole), coverage)
+    model = with_coverage(loaded := load_table_model(whole), coverage)
     predicted, frame, rows = predict_known(model, table)
     assert predicted.evaluation is not None, "the target is known"
     voice.say_all(predicted.notes)
@@ -63,6 +63,6 @@ def evaluate(
     if update:
         from gumdrop.tables.following import follow, put_model
 
-        put_model(follow(model, frame), whole, voice.say)
+        put_model(follow(loaded, frame, predicted.scored), whole, voice.say)  # which keeps its own coverage
         voice.say(f"the conformal levels in {folder} have followed {len(frame):,} rows")
     voice.answer(told, partial(show_evaluation, evaluation=predicted.evaluation, fitted=fitted), page, write)

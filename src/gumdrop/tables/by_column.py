@@ -18,7 +18,7 @@ from gumdrop.tables.effects import COLUMNS as WITH_EFFECT
 from gumdrop.tables.effects import effects
 from gumdrop.tables.model import TableModel
 from gumdrop.tables.results import LIKELIHOOD, ByColumn, Cells, Gain, Group, Importance
-from gumdrop.tables.schema.cells import labels_of
+from gumdrop.tables.schema.cells import labels_of, quarter_ends
 from gumdrop.tables.schema.columns import CategoryColumn, Column
 from gumdrop.tables.scoring import row_gains
 
@@ -131,9 +131,7 @@ def _labels(column: Column, cells: pd.Series) -> np.ndarray:
     known = ~np.isnan(values)
     labels = np.full(len(values), "(missing)", dtype=object)
     quarter = np.full(len(values), -1)
-    if known.any():
-        ends = np.unique(np.quantile(values[known], (0.25, 0.5, 0.75), method="inverted_cdf"))
-        quarter[known] = np.searchsorted(ends, values[known])
+    quarter[known] = np.searchsorted(quarter_ends(values), values[known])
     for k in np.unique(quarter[known]):
         some = values[quarter == k]
         least, most = (column.axis.words(float(value)) for value in (some.min(), some.max()))

@@ -10,13 +10,12 @@ from torch import Tensor
 
 from gumdrop.likelihoods.conformal import ConformalLevels
 from gumdrop.tables.errors import check_present, listed
-from gumdrop.tables.schema.cells import labels_of
+from gumdrop.tables.schema.cells import labels_of, quarter_ends
 from gumdrop.tables.schema.columns import CategoryColumn
 from gumdrop.tables.schema.schema import TableSchema
 
 LEAST_ROWS = 50
 """Held-out rows from which a group has levels of its own: with fewer, its intervals would be wide by chance."""
-QUARTERS = (0.25, 0.5, 0.75)
 
 
 @dataclass(frozen=True)
@@ -114,10 +113,7 @@ def conformal_of(
 
 def _column(name: str, schema: TableSchema, frame: pd.DataFrame) -> GroupColumn:
     """A column before its groups are known."""
-    known = {column.name: column for column in schema.columns}
-    column = known.get(name)
+    column = {each.name: each for each in schema.columns}.get(name)
     if column is None or isinstance(column, CategoryColumn):
         return GroupColumn(name, None, {})
-    values = column.axis.read(frame[name])
-    ends = np.quantile(values[~np.isnan(values)], QUARTERS, method="inverted_cdf")
-    return GroupColumn(name, np.unique(ends).tolist(), {})
+    return GroupColumn(name, quarter_ends(column.axis.read(frame[name])).tolist(), {})

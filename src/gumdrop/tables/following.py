@@ -4,24 +4,25 @@ import dataclasses
 import shutil
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 
 from gumdrop.machine.files import followed
 from gumdrop.tables.errors import TableError
 from gumdrop.tables.fitting.folder import held_folder, put_in_place
-from gumdrop.tables.fitting.settings import PredictionSettings
 from gumdrop.tables.folders import NEW
-from gumdrop.tables.model import ROWS_OF_A_PART, TableModel
+from gumdrop.tables.model import TableModel
 from gumdrop.tables.model_file import save_model
 
 
-def follow(model: TableModel, frame: pd.DataFrame) -> TableModel:
+def follow(model: TableModel, frame: pd.DataFrame, prediction: Any) -> TableModel:
     """Let the conformal levels of a model follow rows whose target has become known, in the order of the table.
 
     Args:
         model: The model.
-        frame: Its columns and the target, which is known in each row.
+        frame: The target, which is known in each row.
+        prediction: What the model predicted for these rows.
 
     Returns:
         A model with the same networks.
@@ -31,12 +32,8 @@ def follow(model: TableModel, frame: pd.DataFrame) -> TableModel:
     """
     if model.conformal is None:
         raise TableError("`--update` moves conformal levels, and this model has none: fit it with --conformal")
-    conformal, target = model.conformal, model.schema.target.name
-    for start in range(0, len(frame), ROWS_OF_A_PART):
-        part = frame.iloc[start : start + ROWS_OF_A_PART]
-        prediction = model.predict_part(part, PredictionSettings())[2]
-        observed = model.task.observed(model.schema.encode_target(part), part[target])
-        conformal = conformal.updated(prediction.standing(observed), conformal.groups(model.schema, part))
+    observed = model.task.observed(model.schema.encode_target(frame), frame[model.schema.target.name])
+    conformal = model.conformal.updated(prediction.standing(observed), prediction.groups)
     return dataclasses.replace(model, conformal=conformal)
 
 

@@ -44,6 +44,8 @@ class Predicted:
     """Scores of some of the rows whose target is known, spread evenly; None if the table does not hold it."""
     drift: Drift | None = None
     """How the table differs from what the model was trained on; None if that cannot be told, and for streams."""
+    scored: Prediction | None = None
+    """Of the rows that were scored; None if none were."""
 
 
 def predict_frame(
@@ -71,10 +73,11 @@ def predict_frame(
         *extra_notes(model.schema, list(frame.columns), [*model.grouped_by, *settings.keep]),
         *encoding_notes(model.schema, whole, model.background),
     ]
-    evaluation = evaluate(model, frame.iloc[scored], type(kept[0]).joined(kept)) if kept else None
+    known = type(kept[0]).joined(kept) if kept else None
+    evaluation = None if known is None else evaluate(model, frame.iloc[scored], known)
     drift = find_drift(model, frame, predictions[model.task.epistemic].to_numpy())
     notes += [*unscored, *(drift.notes if drift else [])]
-    return Predicted(predictions, whole.unseen, whole.missing, whole.outside, notes, evaluation, drift)
+    return Predicted(predictions, whole.unseen, whole.missing, whole.outside, notes, evaluation, drift, known)
 
 
 def predict_known(model: TableModel, table: object) -> tuple[Predicted, pd.DataFrame, np.ndarray]:

@@ -47,6 +47,7 @@ def study(settings: Settings, run: Run) -> Plain:
     data_folder(run.options, "tables", files=FILES)
     names, ways = settings.sets or tuple(SETS), rivals()
     tables = {name: read_set(name, data, settings.rows) for name in names}
+    drifting, stretch = streams(data, quick), STRETCH // (10 if quick else 1)
     parts = run.parts(
         {
             f"{name}.{split}": partial(_part, *rows, run.options.seed + split, settings.epochs, ways)
@@ -54,14 +55,12 @@ def study(settings: Settings, run: Run) -> Plain:
             for split in range(settings.splits)
         }
         | {
-            f"stream.{place}": partial(
-                _stream, stream, run.options.seed, settings.epochs, STRETCH // (10 if quick else 1)
-            )
-            for place, stream in enumerate(streams(data, quick).values())
+            f"stream.{place}": partial(_stream, stream, run.options.seed, settings.epochs, stretch)
+            for place, stream in enumerate(drifting.values())
         }
     )
     found = {name: _summary([parts[f"{name}.{split}"] for split in range(settings.splits)]) for name in names}
-    followed = {name: parts[f"stream.{place}"] for place, name in enumerate(streams(data, quick))}
+    followed = {name: parts[f"stream.{place}"] for place, name in enumerate(drifting)}
     return {"coverages": list(COVERAGES), "tables": found, "streams": followed, "counts": _counts(found, followed)}
 
 
@@ -169,11 +168,11 @@ def _counts(tables: Plain, followed: Plain) -> Plain:
         for name in sorted(ways)
     }
     wider = [each["ways"][CONFORMAL]["width"][0] / each["ways"][PLAIN]["width"][0] for each in tables.values()]
+    by = [each["ways"][BY]["width"][0] / each["ways"][PLAIN]["width"][0] for each in tables.values()]
     off = {
         way: max(abs(share - COVERAGES[NINETY]) for each in followed.values() for share in each["ways"][way][NINETY])
         for way in ("levels that stay", "levels that follow")
     }
-    by = [each["ways"][BY]["width"][0] / each["ways"][PLAIN]["width"][0] for each in tables.values()]
     return {
         "tables": len(tables),
         "close": close,

@@ -124,6 +124,26 @@ def test_a_rate_for_each_adapter(monkeypatch) -> None:
     assert len(module.draw([result]).axes) == 4
 
 
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")  # a line search that begins anew
+def test_a_surrogate_for_botorch() -> None:
+    module = recipe("botorch_surrogate", "botorch")
+    x = torch.rand(12, 3, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    y = 50 + 10 * x.sum(1, keepdim=True)
+    networks = module.untrained(3, num_networks=2)
+    model = module.DrawnFunctions(networks, module.train(networks, x, y, epochs=60), num_samples=3, seed=0)
+    points = x[:8].reshape(4, 2, 3).requires_grad_()
+    values = model.posterior(points).values
+    assert values.shape == (4, 6, 2, 1)
+    torch.testing.assert_close(values, model.posterior(points).values, rtol=0, atol=0)
+    for i, network in enumerate(networks):  # functions are those of the networks, in the units of the target
+        with torch.no_grad():
+            drawn = gd.draw(network.double(), seed=1)(module.centred(points[:, 0]))[:, :1]
+        torch.testing.assert_close(values[:, 3 * i + 1, 0], y.mean() + y.std() * drawn)
+    assert torch.autograd.grad(values.sum(), points)[0].abs().min() > 0
+    result = module.main(evaluations=23, first_epochs=150, epochs=30)
+    assert result["regret"] < result["regret at first"] / 2
+
+
 def test_the_figures_of_the_page_are_those_of_the_results_file() -> None:
     page = (RECIPES.parent / "integrations.md").read_text(encoding="utf-8")
     results = json.loads((RECIPES.parent / "results" / "lora_sst.json").read_text(encoding="utf-8"))["results"]

@@ -1,7 +1,6 @@
 """The recipes for other libraries run as they stand, smaller where they would take long."""
 
 import importlib.util
-import json
 import math
 import os
 from pathlib import Path
@@ -16,7 +15,6 @@ from builders.rates import set_logit
 
 os.environ["HF_HUB_OFFLINE"] = "1"
 RECIPES = Path(__file__).parents[2] / "docs" / "recipes"
-DATA = Path(os.environ.get("GUMDROP_DATA", Path(__file__).parents[3] / "shared" / "data"))
 
 
 def recipe(name, *needs):
@@ -109,21 +107,6 @@ def test_rates_come_back_with_an_adapter() -> None:
     same_rates(result)
 
 
-@pytest.mark.filterwarnings("ignore")
-@pytest.mark.slow
-def test_a_rate_for_each_adapter(monkeypatch) -> None:
-    if not (DATA / "sst").is_dir():
-        pytest.skip("needs the sentences of SST-2; GUMDROP_DATA names the folder that holds sst/")
-    module = recipe("lora_sst", "transformers", "peft")
-    monkeypatch.setattr(module, "PRIORS", ("weak",))
-    result = next(module.run(DATA, base_steps=25, steps=5, seeds=1, few=60))
-    (rates,) = result["rates"]
-    assert len(rates) == 11
-    assert all(p != pytest.approx(0.1, abs=1e-4) for p in rates.values())
-    assert all(0.3 < score["accuracy"] < 1 for scores in result["scores"].values() for score in scores)
-    assert len(module.draw([result]).axes) == 4
-
-
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")  # a line search that begins anew
 def test_a_surrogate_for_botorch() -> None:
     module = recipe("botorch_surrogate", "botorch")
@@ -142,14 +125,3 @@ def test_a_surrogate_for_botorch() -> None:
     assert torch.autograd.grad(values.sum(), points)[0].abs().min() > 0
     result = module.main(evaluations=23, first_epochs=150, epochs=30)
     assert result["regret"] < result["regret at first"] / 2
-
-
-def test_the_figures_of_the_page_are_those_of_the_results_file() -> None:
-    page = (RECIPES.parent / "integrations.md").read_text(encoding="utf-8")
-    results = json.loads((RECIPES.parent / "results" / "lora_sst.json").read_text(encoding="utf-8"))["results"]
-    assert [result["sentences"] for result in results] == [500, 6920]
-    for result in results:
-        for method, scores in result["scores"].items():
-            means = [sum(each[name] for each in scores) / len(scores) for name in scores[0]]
-            accuracy, nll, error = means
-            assert f"| {result['sentences']:,} | {method} | {accuracy:.3f} | {nll:.3f} | {error:.3f} |" in page

@@ -108,6 +108,7 @@ def write_figure(picture: Picture, folder: Path) -> None:
         text.set_text(with_minus(text.get_text()))
     with replacing(folder / f"{picture.name}.png", "wb") as file:
         picture.drawing.savefig(file, format="png", dpi=150, metadata={"Software": None})
+    picture.drawing.set_layout_engine("none")  # the page draws it again, where everything stands by now
 
 
 def _time_spent_in(folder: Path, identity: Plain, resume: bool) -> float:

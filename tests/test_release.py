@@ -62,16 +62,16 @@ def test_the_sdist_holds_the_sources_and_no_half_of_the_tests(built) -> None:
     assert not [name for name in names if name.startswith(("tests", "docs", "benchmarks"))]
 
 
-def test_the_wheel_holds_both_packages_whole_and_the_licences_of_what_is_in_it(built) -> None:
+def test_the_wheel_holds_both_packages_whole_and_the_licence(built) -> None:
     with zipfile.ZipFile(built / f"gumdrop-{VERSION}-py3-none-any.whl") as wheel:
         names = set(wheel.namelist())
         metadata = wheel.read(f"gumdrop-{VERSION}.dist-info/METADATA").decode()
     code = {name for name in names if ".dist-info/" not in name}
     assert code == {name.removeprefix("src/") for name in sources()}
     assert "gumdrop/py.typed" in names
-    assert "License-Expression: MIT AND CC-BY-4.0\n" in metadata
+    assert "License-Expression: MIT\n" in metadata
     licences = {name.partition("/licenses/")[2] for name in names if "/licenses/" in name}
-    assert licences == {"LICENSE", "src/gumdrop/cli/airfoil/SOURCE.md"}
+    assert licences == {"LICENSE"}
     assert (ROOT / "README.md").read_text(encoding="utf-8") in metadata
 
 
@@ -105,9 +105,9 @@ def test_the_wheel_works_in_an_environment_of_its_own(built, tmp_path) -> None:
     assert done(gumdrop, "--version", folder=tmp_path).strip() == VERSION
     found = done(scripts / "python", "-c", "import gumdrop; print(gumdrop.__file__)", folder=tmp_path)
     assert Path(found.strip()).is_relative_to(library)
-    table = library / "gumdrop" / "cli" / "airfoil" / "airfoil.csv"
+    (tmp_path / "rows.csv").write_text("x,y\n" + "".join(f"{i},{i * i % 17 + 0.5}\n" for i in range(60)))
     quick = ("--members", "2", "--hidden", "8", "--epochs", "1", "--no-compare", "--quiet", "--out", "model")
-    done(gumdrop, "fit", table, "--target", "sound_level", *quick, folder=tmp_path, OMP_NUM_THREADS="1")
-    assert "sound_level" in (tmp_path / "model" / "report.html").read_text()
+    done(gumdrop, "fit", "rows.csv", "--target", "y", *quick, folder=tmp_path, OMP_NUM_THREADS="1")
+    assert (tmp_path / "model" / "report.html").is_file()
     done(gumdrop, "explore", "--out", "page", folder=tmp_path)
     assert (tmp_path / "page" / "index.html").is_file()

@@ -16,10 +16,10 @@ ROOT = Path(__file__).parents[2]
 
 def main() -> None:
     """Screenshot the top of the report into docs/results/demo.png."""
-    report = ROOT / "demo" / "airfoil" / "report.html"
+    report = ROOT / "demo" / "diabetes" / "report.html"
     browser_path = shutil.which("chromium")
     if not report.is_file() or browser_path is None:
-        sys.exit("needs demo/airfoil/report.html (make demo) and chromium on the path")
+        sys.exit("needs demo/diabetes/report.html (make demo) and chromium on the path")
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=browser_path, args=FLAGS)
         page = browser.new_page(viewport={"width": 1200, "height": 1500})

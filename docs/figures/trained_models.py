@@ -1,18 +1,18 @@
-"""Train the models of ``docs/trained``: noise of airfoils, and the small digits of scikit-learn.
+"""Train the models of ``docs/trained``: diabetes a year later, and the small digits of scikit-learn.
 
 Run with ``make docs-trained``.
 """
 
 from pathlib import Path
 
-import pandas as pd
 import torch
 from safetensors.torch import save_file
 from sklearn.datasets import load_digits
 
-from gumdrop.cli.demo import TABLE
+from gumdrop.cli.demo import patients
 from gumdrop.networks import mlp
 from gumdrop.tables import fit_table
+from gumdrop.tables.model_file import save_model
 from gumdrop.training import fit
 
 TRAINED = Path(__file__).parents[1] / "trained"
@@ -20,11 +20,11 @@ TEST_DIGITS = 297
 """The last of the digits, which the network has not seen."""
 
 
-def airfoil() -> None:
-    """Fit the table that comes with the package, with nothing set."""
-    folder = TRAINED / "airfoil"
+def diabetes() -> None:
+    """Fit the table of the demo, with nothing set."""
+    folder = TRAINED / "diabetes"
     folder.mkdir(parents=True, exist_ok=True)
-    fit_table(pd.read_csv(TABLE), "sound_level").save(folder)
+    save_model(fit_table(patients(), "progression"), folder)
 
 
 def digits() -> None:
@@ -40,5 +40,5 @@ def digits() -> None:
 
 if __name__ == "__main__":
     torch.set_num_threads(1)
-    airfoil()
+    diabetes()
     digits()

@@ -119,10 +119,10 @@ def test_demo_runs_on_real_data(tmp_path, monkeypatch, capsys) -> None:
     monkeypatch.setattr("gumdrop.ensembles.folds.STEPS", 10)
     monkeypatch.setattr("gumdrop.ensembles.folds.LEAST_EPOCHS", 5)
     assert main(["demo", "--out", str(tmp_path / "demo")]) == 0
-    assert (tmp_path / "demo" / "airfoil" / "report.html").is_file()
+    assert (tmp_path / "demo" / "diabetes" / "report.html").is_file()
     assert len(pd.read_csv(tmp_path / "demo" / "new.predictions.csv")) == 20
     said = capsys.readouterr().out
-    assert "1,008 test rows" in said
+    assert "211 test rows" in said
     models = ("learned dropout", "fixed dropout, p = 0.1", "no dropout", "gradient-boosted trees", "linear model")
     assert all(f" {name} " in said for name in models)
     assert "report.html" in said

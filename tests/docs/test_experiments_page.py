@@ -28,13 +28,14 @@ def test_a_verdict_is_that_of_the_interval(gain: list[str], verdict: str) -> Non
 
 
 def test_the_trained_models_load_and_predict(monkeypatch) -> None:
-    """The page's own code: what was measured is inside the interval, and most unseen digits are right."""
+    """The page's own code: most of what was measured is inside its interval, and most unseen digits are right."""
     monkeypatch.chdir(ROOT)
     names: dict[str, Any] = {}
     for block in re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL):
         exec(block, names)
-    (row,) = names["noise"].to_dict("records")
-    assert row["lower"] < 126.2 < row["upper"]
+    rows = names["progression"]
+    truth = names["patients"]().head(len(rows))["progression"]
+    assert ((rows["lower"] < truth) & (truth < rows["upper"])).mean() > 0.75
     labels = names["load_digits"]().target[-297:]
     assert (names["digits"].label.numpy() == labels).mean() > 0.85
     assert all(0 < p < 1 for p in names["gd"].dropout_rates(names["model"]).values())

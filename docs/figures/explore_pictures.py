@@ -20,6 +20,8 @@ from builders.browser import FLAGS
 RESULTS = Path(__file__).parents[1] / "results"
 COLOURS = 64
 FRAME_MS, LAST_MS = 160, 2400
+LEARNED = 800
+"""Steps after which the band is at rest."""
 STEP = "Gumdrop.posterior.frame?.steps ?? 0"
 
 
@@ -34,7 +36,8 @@ def small(shot: bytes) -> Image.Image:
 
 
 def film(page: Page) -> None:
-    """Film the network as it learns, as its points are repeated, and what an exact posterior says instead."""
+    """Film a network whose band holds its points, and how its rates fall as these are repeated."""
+    page.get_by_role("button", name="All along").click()
     page.evaluate(
         """() => { const { points, settings } = Gumdrop.posterior;
              window.trainer = new Gumdrop.trainer.Trainer(); // here and not in the worker, so that steps can be counted
@@ -48,11 +51,12 @@ def film(page: Page) -> None:
             page.evaluate("(steps) => { trainer.train(steps); Gumdrop.posterior.show(trainer.frame()); }", steps)
             frames.append(small(stage.screenshot()))
             durations.append(FRAME_MS)
-        durations[-1] = LAST_MS
 
-    watch({}, 25, 20)
-    watch({"repeat": 30}, 20, 30)
-    watch({"model": "process"}, 1, 0)
+    watch({}, 1, LEARNED)
+    durations[-1] = LAST_MS
+    watch({"repeat": 30}, 25, 10)
+    watch({"repeat": 30}, 15, 50)
+    durations[-1] = LAST_MS
     rest = {"save_all": True, "append_images": frames[1:], "duration": durations, "loop": 0, "optimize": True}
     frames[0].save(RESULTS / "explore_film.gif", **rest)
 

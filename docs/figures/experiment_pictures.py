@@ -22,6 +22,7 @@ RENAMED = {
     "gaps": {},
     "line": {},
     "mnist": {},
+    "rows": {},
     "starts": {},
     "targets": {},
     "uci": {},

@@ -60,7 +60,9 @@ APART = 0.058
 def page(results: Plain) -> Page:
     """Say where learned rates are ahead."""
     lead, *others = findings(results)
-    body: list[Picture | Table] = [Picture("rows", NATS, _draw(results["sets"])), *tables(results)]
+    figures = {"rows": "prior", "rows-without": "without"}
+    pictures = [Picture(name, NATS, _draw(results["sets"], prior)) for name, prior in figures.items()]
+    body: list[Picture | Table] = [*pictures, *tables(results)]
     return Page("Nats against the number of rows", lead, body, [*others, *NOTES])
 
 
@@ -166,17 +168,18 @@ def _plans(sizes: Sequence[tuple[list[str], Plain]]) -> Table:
     return Table("Steps and seeds of each size, the same for all ways.", columns, rows)
 
 
-def _draw(sets: Plain) -> Figure:
-    """Draw test NLL against the number of rows, a column for each set, with the prior above and without it below."""
-    size = (3.6 * len(sets), 7)
-    drawing, panels = subplots(len(PRIORS), len(sets), sharex="col", sharey="col", squeeze=False, size=size)
-    for column, (name, its) in enumerate(sets.items()):
-        for ax, (prior, label) in zip(panels[:, column], PRIORS.items(), strict=True):
-            _lines(ax, its["sizes"], prior, is_log=name == "mnist")
-            dress(ax, title=f"{its['label']}, {label}", y="" if column else "test NLL, nats a row")
-        panels[-1, column].set_xlabel("rows")
-        for ax in panels[:, column]:
-            _name_lines(ax)
+def _draw(sets: Plain, prior: str) -> Figure:
+    """Draw test NLL against the number of rows, a panel for each set."""
+    drawing, panels = subplots(1, len(sets), squeeze=False, size=(3.6 * len(sets), 3.7))
+    for ax, (name, its) in zip(panels[0], sets.items(), strict=True):
+        _lines(ax, its["sizes"], prior, is_log=name == "mnist")
+        dress(
+            ax,
+            title=f"{its['label']}, {PRIORS[prior]}",
+            x="rows",
+            y="test NLL, nats a row" if ax is panels[0, 0] else "",
+        )
+        _name_lines(ax)
     return drawing
 
 

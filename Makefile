@@ -1,7 +1,7 @@
 # Each target makes its own .venv; nothing outside this folder is touched.
 PYTHON ?= python3.11
 VENV := .venv
-EXPERIMENTS := line uci tuning tables rivals gaps survival targets rates rows starts decisions labels attribution pairs gradients mnist shift regularisation rotation co2 cartpole sentiment g2p transformers injected guarantee lora camvid
+EXPERIMENTS := line uci tuning tables rivals gaps survival targets rates rows starts decisions labels attribution pairs gradients mnist shift regularisation rotation co2 cartpole sentiment g2p transformers injected guarantee surrogate lora camvid
 DATA :=
 # Which tests `make test` runs; with none named, `make test MARKS=`, all of them.
 MARKS := not slow

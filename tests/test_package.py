@@ -27,7 +27,7 @@ def test_the_version_is_that_of_the_citation_and_of_the_newest_changes() -> None
 def test_the_lowest_versions_are_those_that_the_package_declares() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     extras = project["optional-dependencies"]
-    tested = set(extras) - {"adapters", "dev", "docs", "export", "mcmc", "rivals", "survival"}
+    tested = set(extras) - {"adapters", "dev", "docs", "export", "mcmc", "rivals", "surrogates", "survival"}
     declared = set(project["dependencies"]).union(*(extras[name] for name in tested))
     bounds = {re.match(r"([\w-]+)>=([\d.]+)", each) for each in declared if not each.startswith("gumdrop[")}
     lines = (ROOT / "constraints-lowest.txt").read_text(encoding="utf-8").splitlines()

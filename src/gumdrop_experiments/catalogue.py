@@ -18,6 +18,7 @@ NAMES = (
     "starts",
     "injected",
     "guarantee",
+    "surrogate",
     "decisions",
     "labels",
     "attribution",

@@ -1,0 +1,65 @@
+"""The page of `surrogate`."""
+
+from matplotlib.figure import Figure
+
+from gumdrop.views.plots import BLUE, GREEN, ORANGE
+from gumdrop_experiments.harness import Plain
+from gumdrop_experiments.pages import GREY, Page, Picture, Table, legend_below, mean_and_error, panels_of, with_error
+from gumdrop_experiments.surrogate.study import FIXED, LEARNED, PROCESS, SOBOL
+
+CAPTION = (
+    "Best value so far above the minimum (simple regret) against evaluations: mean over the seeds, and a band of one "
+    "standard error. Lower is better; all ways start from the same points."
+)
+NOTES = (
+    "Branin's function has 2 inputs, Hartmann's and Levy's 6, Ackley's 10 (each from -5 to 10).",
+    "After every two evaluations each way picks two points, where joint qLogEI is largest. Networks: five of 2 x 64, "
+    "trained on from where they are with learned noise, and 20 functions drawn anew; the improvement of a function is "
+    "over its own best among the evaluated points. The Gaussian process: `SingleTaskGP` as it comes, fitted anew.",
+    "Learned and fixed rates differ in nothing else. Settings were chosen on other functions and another seed.",
+)
+LOOKS = {LEARNED: (ORANGE, "-"), FIXED: (BLUE, "-"), PROCESS: (GREEN, "-"), SOBOL: (GREY, ":")}
+
+LEAST = 4
+"""Share of a mean down to which its band goes on the logarithmic axis, where an error may be larger than the mean."""
+
+
+def page(results: Plain) -> Page:
+    """Say on how many functions the regret of learned rates is lower."""
+    functions = results["functions"]
+    below = "; ".join(f"{count} below {way}" for way, count in results["below"].items())
+    after = f"after {results['evaluations']} evaluations"
+    lead = f"Mean regret of learned rates {after}, of {len(functions)} functions: {below}."
+    rows = [[name, *(with_error(each["regret"][way], ".3g") for way in LOOKS)] for name, each in functions.items()]
+    gaps = [
+        [name, *(with_error(each["below"][way], "+.3g") for way in (FIXED, PROCESS, SOBOL))]
+        for name, each in functions.items()
+    ]
+    caption = f"Regret {after}, mean (SE) over {results['seeds']} seeds"
+    return Page(
+        "A surrogate for optimisation",
+        lead,
+        [
+            Picture("surrogate", CAPTION, _curves(results)),
+            Table(caption, ["", *LOOKS], rows, [1]),
+            Table("Learned rates less the others, in the same seed", ["", FIXED, PROCESS, SOBOL], gaps),
+        ],
+        NOTES,
+    )
+
+
+def _curves(results: Plain) -> Figure:
+    """A panel for each function."""
+    drawing, panels = panels_of(list(results["functions"]), 2, panel=(3.6, 2.5))
+    for name, ax in panels.items():
+        for way, (color, style) in LOOKS.items():
+            seeds = results["functions"][name]["curves"][way]
+            found = [mean_and_error(regrets) for regrets in zip(*seeds, strict=True)]
+            counts = range(1, len(found) + 1)
+            ax.plot(counts, [mean for mean, _ in found], style, color=color, label=way)
+            low = [max(mean - error, mean / LEAST) for mean, error in found]
+            ax.fill_between(counts, low, [mean + error for mean, error in found], color=color, alpha=0.13, linewidth=0)
+        ax.axvline(results["initial"], color=GREY, linewidth=0.8, linestyle="--")
+        ax.set(yscale="log", xlabel="evaluations", ylabel="regret", xlim=(1, results["evaluations"]))
+    legend_below(drawing, next(iter(panels.values())), len(LOOKS), 8)
+    return drawing

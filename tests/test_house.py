@@ -7,7 +7,7 @@ from builders import house
 BUDGETS = {
     "attribution": 1330,
     "cli": 981,
-    "ensembles": 1854,
+    "ensembles": 1856,
     "estimators": 1376,
     "export": 1351,
     "functional": 460,
@@ -25,7 +25,7 @@ BUDGETS = {
 """Lines of a room. Lower a figure when lines go; raise one only with a word in the commit on what was not replaced."""
 
 
-EXPERIMENTS = 19_335
+EXPERIMENTS = 19_340
 """Lines of all experiments."""
 
 

@@ -24,6 +24,7 @@ RENAMED = {
     "mnist": {},
     "rows": {},
     "starts": {},
+    "surrogate": {},
     "targets": {},
     "uci": {},
 }

@@ -13,6 +13,7 @@ References:
 
 from gumdrop.ensembles.architecture import Architecture, Build, candidates
 from gumdrop.ensembles.choosing import choose, fit
+from gumdrop.ensembles.drawn import DrawnFunctions
 from gumdrop.ensembles.fitting import EnsembleFit, ensemble_of, fit_ensembles, joined
 from gumdrop.ensembles.folds import schedule
 from gumdrop.ensembles.models import ClassificationEnsemble, Ensemble, RegressionEnsemble
@@ -24,6 +25,7 @@ __all__ = [
     "Architecture",
     "Build",
     "ClassificationEnsemble",
+    "DrawnFunctions",
     "Ensemble",
     "EnsembleFit",
     "EnsembleSettings",

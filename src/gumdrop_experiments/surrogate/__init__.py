@@ -13,7 +13,7 @@ from gumdrop_experiments.harness import About, BaseSettings, flag
 
 ABOUT = About(
     shows="Bayesian optimisation by drawn functions, beside MC dropout and a Gaussian process, in 100 evaluations",
-    minutes=30,
+    minutes=20,
     quick_minutes=1,
     source="no published figures: the ways run from the same points",
 )

@@ -15,7 +15,7 @@ from gpytorch.mlls import ExactMarginalLogLikelihood
 from torch import Tensor, nn
 
 import gumdrop as gd
-from gumdrop.ensembles.drawn import DrawnFunctions
+from gumdrop.ensembles import DrawnFunctions
 from gumdrop.networks import mlp
 from gumdrop.training import fit_stacked
 

@@ -4,7 +4,17 @@ from matplotlib.figure import Figure
 
 from gumdrop.views.plots import BLUE, GREEN, ORANGE
 from gumdrop_experiments.harness import Plain
-from gumdrop_experiments.pages import GREY, Page, Picture, Table, legend_below, mean_and_error, panels_of, with_error
+from gumdrop_experiments.pages import (
+    GREY,
+    Page,
+    Picture,
+    Table,
+    legend_below,
+    log_ticks,
+    mean_and_error,
+    panels_of,
+    with_error,
+)
 from gumdrop_experiments.surrogate.study import FIXED, LEARNED, PROCESS, SOBOL
 
 CAPTION = (
@@ -22,6 +32,9 @@ LOOKS = {LEARNED: (ORANGE, "-"), FIXED: (BLUE, "-"), PROCESS: (GREEN, "-"), SOBO
 
 LEAST = 4
 """Share of a mean down to which its band goes on the logarithmic axis, where an error may be larger than the mean."""
+
+MOST = 1000
+"""Ratio of regrets up to which the axis has a number at three times each power of ten, too."""
 
 
 def page(results: Plain) -> Page:
@@ -50,8 +63,8 @@ def page(results: Plain) -> Page:
 
 def _curves(results: Plain) -> Figure:
     """A panel for each function."""
-    drawing, panels = panels_of(list(results["functions"]), 2, panel=(3.6, 2.5))
-    for name, ax in panels.items():
+    drawing, panels = panels_of([name.title() for name in results["functions"]], 2, panel=(3.6, 2.5))
+    for name, ax in zip(results["functions"], panels.values(), strict=True):
         for way, (color, style) in LOOKS.items():
             seeds = results["functions"][name]["curves"][way]
             found = [mean_and_error(regrets) for regrets in zip(*seeds, strict=True)]
@@ -60,6 +73,10 @@ def _curves(results: Plain) -> Figure:
             low = [max(mean - error, mean / LEAST) for mean, error in found]
             ax.fill_between(counts, low, [mean + error for mean, error in found], color=color, alpha=0.13, linewidth=0)
         ax.axvline(results["initial"], color=GREY, linewidth=0.8, linestyle="--")
-        ax.set(yscale="log", xlabel="evaluations", ylabel="regret", xlim=(1, results["evaluations"]))
+        curves = [
+            regret for seeds in results["functions"][name]["curves"].values() for curve in seeds for regret in curve
+        ]
+        log_ticks(ax, *((1, 3) if max(curves) < MOST * max(min(curves), 1e-9) else (1,)))
+        ax.set(xlabel="evaluations", ylabel="regret", xlim=(1, results["evaluations"]))
     legend_below(drawing, next(iter(panels.values())), len(LOOKS), 8)
     return drawing

@@ -10,16 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from gumdrop_experiments.data.uci import read_splits
 from gumdrop_experiments.harness.launch import _CrashError, _tried, launch
 from gumdrop_experiments.harness.options import RunOptions
 from gumdrop_experiments.harness.run import Run
 from gumdrop_experiments.pages.page import Page
-from gumdrop_experiments.uci import study as uci
-from gumdrop_experiments.uci.work import Work
 
 from builders.processes import environment
-from builders.uci import write_set
 from builders.waiting import HANG
 
 
@@ -157,6 +153,12 @@ def test_pieces_of_a_killed_run_end(tmp_path) -> None:
 
 def test_a_part_of_uci_can_travel_to_another_process(tmp_path) -> None:
     cloudpickle = pytest.importorskip("cloudpickle")
+    from gumdrop_experiments.data.uci import read_splits  # not above, where each process of these tests would load them
+    from gumdrop_experiments.uci import study as uci
+    from gumdrop_experiments.uci.work import Work
+
+    from builders.uci import write_set
+
     write_set(tmp_path / "uci" / "diabetes")
     work = Work("diabetes", read_splits(tmp_path / "uci" / "diabetes", most=1), 0, 2)
     with Run("uci", RunOptions(out=tmp_path / "out")) as run:

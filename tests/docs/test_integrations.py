@@ -16,7 +16,7 @@ DOCS = Path(__file__).parents[2] / "docs"
 PAGE = (DOCS / "integrations.md").read_text(encoding="utf-8")
 BLOCK = re.compile(r"(?:<!-- from (\S+) -->\n)?```python\n(.*?)```", re.DOTALL)
 SECTIONS = {
-    title: BLOCK.findall(text) for title, text in re.findall(r"^## (How do I .*?\?)\n(.*?)(?=^## )", PAGE, re.M | re.S)
+    title: BLOCK.findall(text) for title, text in re.findall(r"^## (How do I .*?\?)\n(.*?)(?=^## |\Z)", PAGE, re.M | re.S)
 }
 
 

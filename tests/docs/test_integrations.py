@@ -15,9 +15,8 @@ from sklearn.datasets import load_diabetes
 DOCS = Path(__file__).parents[2] / "docs"
 PAGE = (DOCS / "integrations.md").read_text(encoding="utf-8")
 BLOCK = re.compile(r"(?:<!-- from (\S+) -->\n)?```python\n(.*?)```", re.DOTALL)
-SECTIONS = {
-    title: BLOCK.findall(text) for title, text in re.findall(r"^## (How do I .*?\?)\n(.*?)(?=^## |\Z)", PAGE, re.M | re.S)
-}
+SECTION = re.compile(r"^## (How do I .*?\?)\n(.*?)(?=^## |\Z)", re.MULTILINE | re.DOTALL)
+SECTIONS = {title: BLOCK.findall(text) for title, text in SECTION.findall(PAGE)}
 
 
 def imported(code):

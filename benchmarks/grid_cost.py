@@ -20,7 +20,8 @@ from torch import nn
 from gumdrop.ensembles import EnsembleSettings, Rows, fit_ensembles
 from gumdrop.likelihoods import Gaussian, RegressionPrediction
 from gumdrop.networks import set_strength
-from gumdrop.training import STRENGTHS, choose_strength
+from gumdrop.training import STRENGTHS
+from gumdrop.training.strength import choose_strength
 from gumdrop_experiments.data.uci import Split, read_splits
 from gumdrop_experiments.uci.methods import METHODS
 from gumdrop_experiments.uci.work import LR, NUM_SAMPLES, Work, in_units, mean_rates, network

@@ -12,8 +12,9 @@ import numpy as np
 import pandas as pd
 import torch
 
-from gumdrop.ensembles import NoiseFunction, RegressionEnsemble
+from gumdrop.ensembles import RegressionEnsemble
 from gumdrop.ensembles.drawn import DrawnFunctions
+from gumdrop.ensembles.noise import NoiseFunction
 from gumdrop.networks.mlp import mlp
 from gumdrop.tables.model import TableModel
 from gumdrop.tables.schema.inference import infer_schema

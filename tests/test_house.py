@@ -5,27 +5,27 @@ import pytest
 from builders import house
 
 BUDGETS = {
-    "attribution": 1330,
-    "cli": 981,
-    "ensembles": 1856,
-    "estimators": 1376,
-    "export": 1351,
-    "functional": 460,
-    "layers": 2065,
-    "likelihoods": 2638,
-    "machine": 471,
-    "metrics": 1127,
-    "networks": 1765,
+    "attribution": 1305,
+    "cli": 1005,
+    "ensembles": 1681,
+    "estimators": 1305,
+    "export": 1346,
+    "functional": 412,
+    "layers": 2031,
+    "likelihoods": 2561,
+    "machine": 483,
+    "metrics": 1013,
+    "networks": 1722,
     "objective": 350,
-    "prediction": 1740,
-    "tables": 8053,
-    "training": 2571,
-    "views": 3021,
+    "prediction": 1734,
+    "tables": 7911,
+    "training": 2434,
+    "views": 2980,
 }
 """Lines of a room. Lower a figure when lines go; raise one only with a word in the commit on what was not replaced."""
 
 
-EXPERIMENTS = 19_340
+EXPERIMENTS = 19_342
 """Lines of all experiments."""
 
 
@@ -44,3 +44,7 @@ def test_lines_of_the_experiments():
 
 def test_no_file_is_long():
     assert house.long_files(house.LIBRARY, house.EXPERIMENTS) == []
+
+
+def test_no_body_is_long():
+    assert house.long_bodies(house.LIBRARY, house.EXPERIMENTS) == []

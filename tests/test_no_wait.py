@@ -20,7 +20,8 @@ from gumdrop.attribution import search
 from gumdrop.attribution.infills import RANDOM, make_infill
 from gumdrop.attribution.masks import find_layout
 from gumdrop.attribution.targets import log_odds
-from gumdrop.ensembles import NoiseFunction, RegressionEnsemble
+from gumdrop.ensembles import RegressionEnsemble
+from gumdrop.ensembles.noise import NoiseFunction
 from gumdrop.layers import PiecewiseLinear, dropout_blocks
 from gumdrop.likelihoods import Gaussian
 from gumdrop.networks import mlp

@@ -5,10 +5,12 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from gumdrop.attribution import FIDO, FIDOSettings, boxes_of, log_odds
+from gumdrop.attribution import FIDO, FIDOSettings
+from gumdrop.attribution.explanation import boxes_of
 from gumdrop.attribution.infills import FIXED, RANDOM, blur
 from gumdrop.attribution.masks import LAYOUTS
 from gumdrop.attribution.search import random_streams
+from gumdrop.attribution.targets import log_odds
 
 QUICK = FIDOSettings(iterations=5, num_samples=3)
 

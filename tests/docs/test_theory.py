@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch.distributions import Categorical, Independent, MixtureSameFamily, Normal
 
-from gumdrop.functional import bernoulli_entropy
+from gumdrop.functional.kl import bernoulli_entropy
 
 P, L = 0.3, 1.7
 """Drop probability, and the inverse standard deviation of the prior."""

@@ -15,7 +15,7 @@ from gumdrop.ensembles.fitting import joined
 from gumdrop.layers import PiecewiseLinear, dropout_blocks
 from gumdrop.likelihoods import Categorical, Gaussian
 from gumdrop.networks import mlp
-from gumdrop.training import choose_strength
+from gumdrop.training.strength import choose_strength
 
 QUICK = EnsembleSettings(num_members=2, epochs=12, batch_size=32)
 

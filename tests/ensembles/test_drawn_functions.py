@@ -9,8 +9,9 @@ import torch
 from torch import Tensor, nn
 
 import gumdrop as gd
-from gumdrop.ensembles import ClassificationEnsemble, NoiseFunction, RegressionEnsemble
+from gumdrop.ensembles import ClassificationEnsemble, RegressionEnsemble
 from gumdrop.ensembles.drawn import DrawnFunctions
+from gumdrop.ensembles.noise import NoiseFunction
 from gumdrop.layers import ConcreteDropout, HomoscedasticNoise, PiecewiseLinear
 from gumdrop.networks import mlp
 from gumdrop.prediction import draws

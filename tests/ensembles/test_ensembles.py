@@ -17,7 +17,6 @@ from gumdrop.ensembles import (
     ClassificationEnsemble,
     EnsembleFit,
     EnsembleSettings,
-    NoiseFunction,
     RegressionEnsemble,
     Rows,
     fit_ensembles,
@@ -28,6 +27,7 @@ from gumdrop.ensembles import (
 from gumdrop.ensembles import noise as noise_module
 from gumdrop.ensembles.correction import settle
 from gumdrop.ensembles.folds import folds_of
+from gumdrop.ensembles.noise import NoiseFunction
 from gumdrop.ensembles.settings import TRIED
 from gumdrop.likelihoods import Categorical, ClassificationPrediction, Gaussian, Likelihood, RegressionPrediction
 from gumdrop.machine.threads import threads_for

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from gumdrop.attribution import boxes_of
+from gumdrop.attribution.explanation import boxes_of
 from gumdrop_experiments.attribution import scores
 
 BEST = torch.tensor([[[[0.9, 0.8], [0.4, 0.1]]]])

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from gumdrop import draw, dropout_rates
-from gumdrop.functional import soft_keep
+from gumdrop.functional.masks import soft_keep
 from gumdrop_experiments.starts import study
 from gumdrop_experiments.starts.networks import STARTS, UNIFORM, LearnedTemperature, network
 from gumdrop_experiments.starts.study import LEARNED

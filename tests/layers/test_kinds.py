@@ -43,13 +43,6 @@ def test_the_weight_has_the_inputs_where_the_row_says(cls):
         assert layer.weight.shape[kind.weight_input_dim] == getattr(layer, kind.num_inputs) == 3
 
 
-@pytest.mark.parametrize("cls", [cls for cls in LAYERS if kind_of(LAYERS[cls]()).keeps_rows_apart])
-def test_rows_are_kept_apart_where_the_row_says(cls):
-    layer = LAYERS[cls]()
-    x = torch.randn(5, 3, *[4] * (layer.weight.ndim - 2))
-    torch.testing.assert_close(layer(x)[1:2], layer(x[1:2]))
-
-
 @pytest.mark.parametrize("cls", [cls for cls in LAYERS if kind_of(LAYERS[cls]()).last_dimension_only])
 def test_positions_are_kept_apart_where_the_row_says(cls):
     layer, x = LAYERS[cls](), torch.randn(5, 6, 3)

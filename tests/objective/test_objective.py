@@ -15,7 +15,8 @@ from torch.utils.data import DataLoader, TensorDataset
 
 import gumdrop as gd
 from gumdrop.layers import ConcreteDropout
-from gumdrop.likelihoods import LIKELIHOODS, Gaussian, Hurdle, Likelihood
+from gumdrop.likelihoods import LIKELIHOODS, Gaussian, Likelihood
+from gumdrop.likelihoods.hurdle import Hurdle
 
 from builders import reference as ref
 from builders.rates import set_logit

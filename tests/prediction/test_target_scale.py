@@ -8,7 +8,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from gumdrop.likelihoods import PLAIN, Hurdle, HurdlePrediction, RegressionPrediction, TargetScale, scaled_mixture
+from gumdrop.likelihoods import PLAIN, HurdlePrediction, RegressionPrediction, TargetScale, scaled_mixture
+from gumdrop.likelihoods.hurdle import Hurdle
 from gumdrop.likelihoods.target_scale import Kind
 from gumdrop.metrics import central_coverage, crps
 

@@ -10,7 +10,8 @@ import pytest
 from gumdrop.estimators import ConcreteDropoutRegressor
 from gumdrop.export import ExportError, export_table
 from gumdrop.export.serving import ServedModel
-from gumdrop.likelihoods import Hurdle, HurdlePrediction
+from gumdrop.likelihoods import HurdlePrediction
+from gumdrop.likelihoods.hurdle import Hurdle
 from gumdrop.tables import fit_table, load_table_model
 from gumdrop.tables.errors import TableError
 from gumdrop.tables.schema.schema import TableSchema

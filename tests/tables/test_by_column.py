@@ -8,6 +8,7 @@ import pytest
 import torch
 from torch import nn
 
+from gumdrop.ensembles.models import Ensemble
 from gumdrop.likelihoods import ClassificationPrediction, RegressionPrediction
 from gumdrop.tables.by_column import by_column
 from gumdrop.tables.effects import effects
@@ -17,10 +18,14 @@ from gumdrop.tables.schema.schema import Target
 from gumdrop.tables.task import Classification, Cut
 
 
-class Line(nn.Module):
+class Line(Ensemble):
     """Says 3 times the first encoded column, give or take 1/2."""
 
-    members = (nn.Sequential(),)
+    def __init__(self, *members):
+        super().__init__(members or [nn.Sequential()])
+
+    def _of_functions(self, functions, x, batch_size):
+        raise NotImplementedError
 
     def functions(self, num_samples, seed):
         return None  # asks its members one by one
@@ -132,14 +137,11 @@ def test_ranking_tells_what_cuts_come_to() -> None:
     assert several.best_cut(three, torch.tensor([0, 1, 1, 2])) is None
 
 
-class Slopes(nn.Module):
+class Slopes(Line):
     """Says the mean of the slopes of its members, times the first encoded column."""
 
-    functions = Line.functions
-
     def __init__(self, *slopes):
-        super().__init__()
-        self.members = nn.ModuleList(nn.ParameterList([torch.tensor(slope)]) for slope in slopes)
+        super().__init__(*(nn.ParameterList([torch.tensor(slope)]) for slope in slopes))
 
     def predict(self, x, **_):
         mean = torch.stack([member[0] for member in self.members]).mean() * x[:, :1]

@@ -60,8 +60,7 @@ def path(tmp_path):
 def prepared(stream: TableStream, sample_rows: int = 200, **options):
     found = survey(stream, "y", sample_rows=sample_rows)
     schema = found.exact(infer_schema(found.sample, "y"))
-    options = {"batch_size": 64, "left_out": found.rows, "num_rows": found.num_known} | options
-    return found, schema, StreamedRows(stream, schema, **options)
+    return found, schema, StreamedRows(stream, schema, found, **({"batch_size": 64} | options))
 
 
 def numbers(schema, batches) -> np.ndarray:

@@ -6,7 +6,8 @@ import pandas as pd
 import pytest
 import torch
 
-from gumdrop.ensembles import NoiseFunction, RegressionEnsemble
+from gumdrop.ensembles import RegressionEnsemble
+from gumdrop.ensembles.noise import NoiseFunction
 from gumdrop.likelihoods import ClassificationPrediction, RegressionPrediction
 from gumdrop.networks import dropout_rates
 from gumdrop.tables import TableError, load_table_model, read_table

@@ -5,11 +5,12 @@ import torch
 from torch import nn
 
 import gumdrop as gd
-from gumdrop.functional import bernoulli_entropy
+from gumdrop.functional.kl import bernoulli_entropy
 from gumdrop.layers import ConcreteDropout
 from gumdrop.networks import mlp, set_strength
-from gumdrop.training import choose_strength, tune_strength
+from gumdrop.training import tune_strength
 from gumdrop.training.epochs import mean_rates
+from gumdrop.training.strength import choose_strength
 
 
 def network(per_unit: bool = False) -> nn.Module:

@@ -14,6 +14,7 @@ import pytest
 import torch
 
 from gumdrop import functional
+from gumdrop.functional import masks
 
 from builders import reference
 from builders.browser import WIDGET
@@ -75,11 +76,12 @@ def p_logit(p):
 
 def soft_keep(p, temperature):
     noise = torch.tensor(NOISE, dtype=torch.float64)
-    return functional.soft_keep(p_logit(p), noise, temperature=temperature).tolist()
+    return masks.soft_keep(p_logit(p), noise, temperature=temperature).tolist()
 
 
 def hard_keep(p):
-    return functional.hard_keep(p_logit(p), torch.tensor(NOISE, dtype=torch.float64)).int().tolist()
+    factors = masks.dropout_scale(p_logit(p), torch.tensor(NOISE, dtype=torch.float64), hard=True)
+    return (factors > 0).int().tolist()
 
 
 def flatten(value):

@@ -9,7 +9,7 @@ from gumdrop.attribution.curves import deletion_curve, hard_mask_scores, inserti
 from gumdrop.attribution.explanation import Explanation, Region, boxes_of
 from gumdrop.attribution.fido import FIDO
 from gumdrop.attribution.infills import blur
-from gumdrop.attribution.masks import LayoutName, find_layout, total_variation
+from gumdrop.attribution.masks import find_layout, total_variation
 from gumdrop.attribution.pictures import ImageFileError, read_photograph
 from gumdrop.attribution.search import FIDOSettings
 from gumdrop.attribution.targets import log_odds
@@ -19,7 +19,6 @@ __all__ = [
     "FIDO",
     "FIDOSettings",
     "ImageFileError",
-    "LayoutName",
     "Region",
     "blur",
     "boxes_of",

@@ -100,12 +100,8 @@ def _curve(
         reached = ranks[row] < bound[part].reshape(-1, *[1] * (ranks.ndim - 1))
         shown = known.spread(reached != deletes, known.grid(inputs))
         output = call(forward_func, torch.where(shown, inputs[row], fill[row]))
-        parts.append(_probability(output, None if classes is None else classes[row]))
+        parts.append(torch.sigmoid(log_odds(output, None if classes is None else classes[row])))
     return Curve(bounds / num_places, torch.cat(parts).reshape(len(inputs), num_steps + 1))
-
-
-def _probability(output: Tensor, target: Tensor | None) -> Tensor:
-    return torch.sigmoid(log_odds(output, target))
 
 
 def _places(inputs: Tensor, relevance: Tensor, layout: Layout) -> Tensor:
@@ -155,15 +151,7 @@ def hard_mask_scores(
 ) -> HardMaskScores:
     """Return scores of regions as yes or no: the relaxation of a search, and any grey of its masks, is gone.
 
-    Args:
-        forward_func: The model, giving logits.
-        inputs: Shape (N, ...).
-        relevance: In the shape of the inputs, or 1 in dimensions that share a place.
-        infill: What replaces a place; broadcasts to the inputs.
-        target: Class, or one for each input; the predicted one if None.
-        layout: What the dimensions of the inputs are, see `gumdrop.attribution.FIDO.explain`.
-        threshold: Places of larger relevance are in the region.
-        score: What the target is worth.
+    Places of larger relevance than the threshold are in the region; arguments are those of `insertion_curve`.
 
     Example:
         >>> def left_half(images):

@@ -123,12 +123,7 @@ class ImageFileError(ValueError):
 
 
 def read_photograph(path: str | os.PathLike[str], *, size: tuple[int, int] | None = None, grey: bool = False) -> Tensor:
-    """Return a picture in any format that Pillow knows, shape (C, H, W), float32 in [0, 1].
-
-    Args:
-        path: File to read.
-        size: Height and width to bring it to, without keeping its proportions; as it is if None.
-        grey: Read one channel of brightness, not red, green and blue.
+    """Return a picture in any format that Pillow knows, shape (C, H, W), float32 in [0, 1], brought to a size.
 
     Raises:
         ImageFileError: If the file is no picture.

@@ -5,6 +5,6 @@ types of flags, and `places.py` the files that are read and written. Whatever is
 command that needs it. Imports everything.
 """
 
-from gumdrop.cli.commands import app, main
+from gumdrop.cli.commands import main
 
-__all__ = ["app", "main"]
+__all__ = ["main"]

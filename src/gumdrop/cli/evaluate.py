@@ -1,12 +1,20 @@
 """``gumdrop evaluate``: how well a model does on a table that holds the target."""
 
+from __future__ import annotations
+
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from gumdrop.cli.flags import Flag, Fraction, Json
 from gumdrop.cli.places import check_page, table_name, with_coverage
 from gumdrop.tables.folders import model_folder
 from gumdrop.views.terminal import Voice
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from gumdrop.tables.model import TableModel
 
 
 def evaluate(
@@ -61,8 +69,13 @@ def evaluate(
     told = {"command": "evaluate", "folder": str(folder), **plain(predicted.evaluation), "notes": predicted.notes}
     told |= {"drift": plain(predicted.drift)}
     if update:
-        from gumdrop.tables.following import follow, put_model
-
-        put_model(follow(loaded, frame, predicted.scored), whole, voice.say)  # which keeps its own coverage
-        voice.say(f"the conformal levels in {folder} have followed {len(frame):,} rows")
+        _follow(loaded, frame, predicted.scored, whole, voice)  # which keeps its own coverage
     voice.answer(told, partial(show_evaluation, evaluation=predicted.evaluation, fitted=fitted), page, write)
+
+
+def _follow(model: TableModel, frame: pd.DataFrame, prediction: Any, folder: Path, voice: Voice) -> None:
+    """Let the conformal levels of a model follow rows, and put it back into its folder."""
+    from gumdrop.tables.following import follow, put_model
+
+    put_model(follow(model, frame, prediction), folder, voice.say)
+    voice.say(f"the conformal levels in {folder} have followed {len(frame):,} rows")

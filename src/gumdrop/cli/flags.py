@@ -17,11 +17,12 @@ Json = Annotated[bool, Parameter(name="--json", negative="")]
 Flag = Annotated[bool, Parameter(negative="")]
 
 
-def _flag(name: str) -> str:
-    return FLAGS.get(name, name).replace("_", "-")
-
-
-FIELDS = Parameter(name="*", name_transform=_flag, negative_iterable=(), consume_multiple=True)
+FIELDS = Parameter(
+    name="*",
+    name_transform=lambda name: FLAGS.get(name, name).replace("_", "-"),
+    negative_iterable=(),
+    consume_multiple=True,
+)
 """A field of these records is a flag, written nowhere else."""
 
 

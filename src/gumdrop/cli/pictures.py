@@ -1,10 +1,15 @@
 """``gumdrop explain-image``: which part of a picture suffices for a classifier's answer."""
 
+from __future__ import annotations
+
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from gumdrop.cli.flags import Count, Several
 from gumdrop.views.terminal import say
+
+if TYPE_CHECKING:
+    from gumdrop.attribution import Explanation
 
 
 def explain_image(
@@ -64,6 +69,12 @@ def explain_image(
     )
     place = out or image.with_suffix(".explained.png")
     draw_explanation(explanation, place, normalisation=normalisation)
+    _say(explanation)
+    say(f"Look at  {place}")
+
+
+def _say(explanation: Explanation) -> None:
+    """Say how much the regions are worth, and where the one that suffices lies."""
     what = "its output" if explanation.target is None else f"class {int(explanation.target[0])}"
     say(
         f"Log-odds of {what}: {explanation.score[0]:.2f}; with the sufficient region alone "
@@ -72,4 +83,3 @@ def explain_image(
     )
     top, left, bottom, right = explanation.boxes()[0].tolist()
     say(f"Box: rows {top} to {bottom}, columns {left} to {right}" if bottom else "Box: none, nothing exceeds one half")
-    say(f"Look at  {place}")

@@ -16,8 +16,7 @@ from gumdrop.ensembles.choosing import choose, fit
 from gumdrop.ensembles.drawn import DrawnFunctions
 from gumdrop.ensembles.fitting import EnsembleFit, ensemble_of, fit_ensembles, joined
 from gumdrop.ensembles.folds import schedule
-from gumdrop.ensembles.models import ClassificationEnsemble, Ensemble, RegressionEnsemble
-from gumdrop.ensembles.noise import NoiseFunction
+from gumdrop.ensembles.models import ClassificationEnsemble, RegressionEnsemble
 from gumdrop.ensembles.rows import Rows
 from gumdrop.ensembles.settings import EnsembleSettings
 
@@ -26,10 +25,8 @@ __all__ = [
     "Build",
     "ClassificationEnsemble",
     "DrawnFunctions",
-    "Ensemble",
     "EnsembleFit",
     "EnsembleSettings",
-    "NoiseFunction",
     "RegressionEnsemble",
     "Rows",
     "candidates",

@@ -98,14 +98,7 @@ class Architecture:
 
 
 def num_many_valued(x: Tensor | RowSource) -> int:
-    """Count the inputs of more than two values: the others are linear as they are, and need no bins.
-
-    Args:
-        x: Inputs, shape (N, F).
-
-    Returns:
-        Their number.
-    """
+    """Count the inputs, (N, F), that have more than two values: the others are linear as they are, and need no bins."""
     rows = _spread(x)
     return int(((rows != rows.amin(0)) & (rows != rows.amax(0))).any(0).sum())
 
@@ -121,14 +114,7 @@ Build = Callable[[Architecture, PiecewiseLinear | None], nn.Module]
 
 
 def candidates(num_inputs: int, likelihood: Likelihood) -> list[Architecture]:
-    """Kinds of networks to try on a table.
-
-    Args:
-        num_inputs: Inputs of more than two values.
-        likelihood: What networks are trained on.
-
-    Returns:
-        Plain inputs, for densities with a weak and a fainter prior, and inputs in bins where that is possible.
+    """Return the kinds to try on so many inputs: plain with a weak prior, of densities also a faint one, and in bins.
 
     Example:
         >>> from gumdrop.likelihoods import Gaussian

@@ -11,7 +11,9 @@ from gumdrop.ensembles.correlation import noise_correlation
 from gumdrop.ensembles.models import Ensemble, RegressionEnsemble, member_seeds
 from gumdrop.ensembles.noise import weighted_mean
 from gumdrop.ensembles.rows import Rows
-from gumdrop.likelihoods import ClassificationPrediction, HurdlePrediction, Likelihood, Prediction, RegressionPrediction
+from gumdrop.functional.devices import device_of
+from gumdrop.likelihoods import ClassificationPrediction, HurdlePrediction, Likelihood, RegressionPrediction
+from gumdrop.likelihoods.prediction import Prediction
 from gumdrop.prediction import predict
 from gumdrop.training import RowSource
 
@@ -33,18 +35,10 @@ class HeldOut(NamedTuple):
 
 @torch.no_grad()
 def settle(ensemble: Ensemble, rows: Rows, held_out: list[Tensor], seed: int, *, is_kept: bool = True) -> HeldOut:
-    """Let the rows outside each member's training say how likely they are; of numbers, fit the noise to them before.
+    """Return how likely rows outside each member's training are; of numbers, fit the noise to them before, in place.
 
-    Args:
-        ensemble: The ensemble, whose noise function is changed if it has one.
-        rows: All rows, with targets as the networks see them.
-        held_out: Indices of the rows that each member did not train on.
-        seed: Seed of the draws.
-        is_kept: Correct the noise for the spread of the members, as an ensemble needs that is not only scored.
-
-    Returns:
-        What they say, before the correction for the spread of the members. Members that hold the same rows out predict
-        these together.
+    Members that hold the same rows out, by their indices, predict these together. Targets are as the networks see them.
+    After that the noise is corrected for the spread of the members, if the ensemble ``is_kept``.
     """
     folds = members_of_folds(held_out)
     places = [held_out[members[0]][:MOST_ROWS] for members in folds]
@@ -55,7 +49,7 @@ def settle(ensemble: Ensemble, rows: Rows, held_out: list[Tensor], seed: int, *,
         found = _fit_noise(ensemble, rows, seen, prediction, folds, seed, is_kept=is_kept)
     else:
         assert isinstance(prediction, ClassificationPrediction)
-        observed = _rows_on(_device_of(ensemble), rows.y, seen)
+        observed = _rows_on(device_of(ensemble), rows.y, seen)
         found = HeldOut(prediction.log_prob(observed), prediction.standing(observed))
     return HeldOut(*(_of_all_rows(len(rows), seen, each) for each in found))
 
@@ -78,7 +72,7 @@ def _fit_noise(
     is_kept: bool,
 ) -> HeldOut:
     """Fit the noise function on held-out rows, score them, and where it is kept correct it for the members' spread."""
-    rows_of, x = partial(_rows_on, _device_of(ensemble)), rows.x
+    rows_of, x = partial(_rows_on, device_of(ensemble)), rows.x
     weights = torch.ones(1).expand(len(rows)) if rows.weights is None else rows.weights.to(rows.y.dtype)
     x_seen, y_seen, weights_seen = rows_of(x, seen), rows_of(rows.y, seen), rows_of(weights, seen)
     numbers = ensemble.scaling.cells(y_seen)
@@ -105,7 +99,7 @@ def _fit_noise(
 
 def _outside(ensemble: Ensemble, members: list[int], rows: Rows, fold: Tensor, seed: int) -> Prediction:
     """Predict the rows of a fold with the members that have not seen them."""
-    device, seeds = _device_of(ensemble), member_seeds(seed, len(ensemble.members))
+    device, seeds = device_of(ensemble), member_seeds(seed, len(ensemble.members))
     likelihood, networks = ensemble.likelihood, [(ensemble.members[i], seeds[i]) for i in members]
     if rows.versions is not None and likelihood.is_density:
         parts = [_predict_versions(m, rows.versions(fold, DRAWS, seed), likelihood, device, n) for m, n in networks]
@@ -119,7 +113,7 @@ def _outside(ensemble: Ensemble, members: list[int], rows: Rows, fold: Tensor, s
 def _spread(ensemble: RegressionEnsemble, x: Tensor | RowSource, weights: Tensor, seed: int) -> Tensor:
     """Variance between the means of the members, averaged over some rows, for each output."""
     some = torch.randperm(len(x), dtype=torch.int32, generator=torch.Generator().manual_seed(seed))[:MOST_ROWS]
-    device = _device_of(ensemble)
+    device = device_of(ensemble)
     rows = _rows_on(device, x, some)
     means = [
         predict(member, rows, ensemble.likelihood, num_samples=DRAWS, seed=each).mean
@@ -144,10 +138,6 @@ def _predict_versions(
     pairs = zip(versions, member_seeds(seed, DRAWS), strict=True)
     parts = [predict(member, x.to(device), likelihood, num_samples=1, seed=each) for x, each in pairs]
     return type(parts[0]).mixture(parts)
-
-
-def _device_of(ensemble: Ensemble) -> torch.device:
-    return next(ensemble.parameters()).device
 
 
 def _rows_on(device: torch.device, values: Tensor | RowSource, rows: Tensor) -> Tensor:

@@ -19,7 +19,7 @@ SHARES, HALVES = (0.5, 0.75, 0.9, 1.0), (slice(0, None, 2), slice(1, None, 2))
 
 
 def noise_correlation(y: Tensor, prediction: RegressionPrediction, weights: Tensor) -> Tensor | None:
-    r"""Correlation of the noise between targets, where rows that did not fit it are more likely with it.
+    r"""Return the correlation of the noise between targets, (D, D), if rows that did not fit it are likelier with it.
 
     Given a drawn function the noise is Gaussian with the standard deviations of that draw and one correlation R, which
     the EM algorithm fits to the standardised residuals :math:`e_{ns}` of all draws, as many as the targets and one
@@ -27,16 +27,8 @@ def noise_correlation(y: Tensor, prediction: RegressionPrediction, weights: Tens
 
     .. math:: R \propto (D + 1) I + \sum_{ns} w_n r_{ns} e_{ns} e_{ns}^\top
 
-    where :math:`r_{ns}` is the share of draw s in the density of row n. Each half of the rows judges what the other
-    says, and how much of it is right.
-
-    Args:
-        y: Observations, shape (N, D).
-        prediction: What was predicted for them, with its draws.
-        weights: How many equal rows each row stands for, shape (N,).
-
-    Returns:
-        Shape (D, D); None for one target, or where the gain is not beyond chance.
+    where :math:`r_{ns}` is the share of draw s in the density of row n, and :math:`w_n` its weight. Each half of the
+    rows judges what the other says, and how much of it is right. None for one target, or if the gain may be chance.
     """
     some = slice(None, None, math.ceil(len(y) / MOST_ROWS))
     means, variances = (each[:, some] for each in prediction.components())

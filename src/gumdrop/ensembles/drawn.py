@@ -33,16 +33,7 @@ class DrawnFunctions:
     @classmethod
     @torch.no_grad()
     def of(cls, members: Sequence[nn.Module], num_samples: int, seeds: Sequence[int | None]) -> "DrawnFunctions | None":
-        """Draw the functions that each member draws by itself under its seed.
-
-        Args:
-            members: The members.
-            num_samples: Functions of each, S.
-            seeds: Seed of each.
-
-        Returns:
-            The functions; None if the members are no dense networks of one shape, or somebody watches their layers.
-        """
+        """Draw what each member draws under its seed; None unless they are dense networks of one shape."""
         dense = DenseFunctions.of(members)
         if num_samples < 1 or dense is None:
             return None
@@ -64,15 +55,7 @@ class DrawnFunctions:
         return variances.repeat_interleave(self.factors[0].shape[1], 0).unsqueeze(1)
 
     def outputs(self, x: Tensor, batch_size: int | None = None) -> Iterator[Tensor]:
-        """Evaluate all functions, for so few rows at a time that what a layer gives stays in the cache.
-
-        Args:
-            x: Inputs, shape (N, F).
-            batch_size: Rows that run at once, at most.
-
-        Yields:
-            Outputs of the last layer for the next rows, shape (M S, B, O), member by member.
-        """
+        """Evaluate all functions, (M S, B, O), for so few rows, (N, F), at a time that a layer stays in the cache."""
         largest = max(factor.numel() for factor in self.factors) * x.element_size()
         step = max(1, (CACHED if x.device.type == "cpu" else MOST_BYTES) // largest)
         for part in x.split(min(step, batch_size or step)):

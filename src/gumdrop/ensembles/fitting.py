@@ -65,7 +65,7 @@ def fit_ensembles(
             Networks for numbers end in `gumdrop.HomoscedasticNoise`.
         rows: The data sets.
         settings: The settings.
-        likelihood: `gumdrop.likelihoods.Gaussian` for numbers, `gumdrop.likelihoods.Hurdle` for those with atoms in
+        likelihood: `gumdrop.likelihoods.Gaussian` for numbers, ``Hurdle`` for those with atoms in
             ``scaling``, `gumdrop.likelihoods.Categorical` for classes.
         scaling: What the targets of all data sets are, which predictions undo.
         is_kept: Whether the ensembles are to predict; False where only their scores are wanted, which is quicker.
@@ -121,17 +121,7 @@ def fit_ensembles(
 
 
 def joined(fits: Sequence[EnsembleFit], rows: Rows, settings: EnsembleSettings, likelihood: Likelihood) -> EnsembleFit:
-    """Mix the members of all fits of one data set, with one noise, whose folds they share.
-
-    Args:
-        fits: The fits.
-        rows: The data set, with targets in their units.
-        settings: The settings.
-        likelihood: What they were trained on.
-
-    Returns:
-        One fit.
-    """
+    """Mix the members of all fits of one data set, whose targets are in their units, with one noise."""
     first = fits[0].model
     scaling = first.scaling if isinstance(first, RegressionEnsemble) else AS_IT_IS
     members = [member for fit in fits for member in fit.model.members]
@@ -152,20 +142,7 @@ def ensemble_of(
     *,
     is_kept: bool = True,
 ) -> tuple[Ensemble, HeldOut]:
-    """Mix trained members into one ensemble, with the noise of numbers from rows that they have not seen.
-
-    Args:
-        members: The members.
-        rows: The rows.
-        held_out: Indices of the rows that each member did not train on.
-        settings: The settings.
-        likelihood: What they were trained on.
-        scaling: What the targets are, which predictions undo.
-        is_kept: Whether it is to predict, see `fit_ensembles`.
-
-    Returns:
-        The ensemble, and what `EnsembleFit` holds of rows that members have not seen.
-    """
+    """Mix trained members into one, with the noise of numbers from held-out rows, and say what these tell."""
     if not likelihood.is_density:
         ensemble: Ensemble = ClassificationEnsemble(members)
     else:

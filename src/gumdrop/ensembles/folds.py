@@ -60,16 +60,9 @@ def _slow_batch(num_rows: int) -> int:
 
 
 def folds_of(order: Tensor, num_members: int, most: int, together: Tensor | None = None) -> list[tuple[Tensor, Tensor]]:
-    """Rows to train on and rows that are held out, for each member; so few folds that each has some rows.
+    """Return the rows that train each member and those that are held out, as so few folds that each has some rows.
 
-    Args:
-        order: The rows in random order, shape (N,).
-        num_members: Members of the ensemble.
-        most: Folds, at most.
-        together: The group of each row, shape (N,), whose rows are held out together; None if any are.
-
-    Returns:
-        For each member the rows that train, and those that are held out.
+    The rows come in random order, (N,); those of a group, (N,), are held out together.
     """
     count = min(most, max(2, len(order) // ROWS_PER_FOLD))
     parts = order.tensor_split(count) if together is None else _whole_groups(order, together[order.long()], count)
@@ -93,13 +86,7 @@ def _whole_groups(order: Tensor, groups: Tensor, count: int) -> list[Tensor]:
 
 
 def stretches_of(times: np.ndarray) -> np.ndarray | None:
-    """Cut rows that have an order in time into stretches, all rows of a moment in one.
-
-    Args:
-        times: Anything that sorts, shape (N,).
-
-    Returns:
-        The number of the stretch of each row, shape (N,); None if all rows are in one.
+    """Return the number of the stretch of time of each row, (N,), all rows of a moment in one; None if all are in one.
 
     Example:
         >>> stretches_of(np.array([5, 1, 1, 9, 7])).tolist()

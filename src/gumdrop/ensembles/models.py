@@ -4,10 +4,11 @@ What an ensemble draws can be kept: `functions` gives it for a seed, and `predic
 networks of one shape are asked one after the other.
 """
 
+import copy
 import itertools
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
+from typing import Any, Self
 
 import torch
 from torch import Tensor, nn
@@ -22,11 +23,11 @@ from gumdrop.likelihoods import (
     Gaussian,
     HurdlePrediction,
     Likelihood,
-    Prediction,
     RegressionPrediction,
 )
 from gumdrop.likelihoods.gaussian import noise_variance, split_gaussian
 from gumdrop.likelihoods.hurdle import atom_draws, gaussian_on
+from gumdrop.likelihoods.prediction import Prediction
 from gumdrop.prediction import predict
 
 __all__ = ["ClassificationEnsemble", "Ensemble", "RegressionEnsemble", "member_seeds"]
@@ -49,16 +50,14 @@ class Ensemble(nn.Module, ABC):
             if isinstance(site, ConcreteDropout):
                 site.use.told = True  # a member without dropout is no fault: the spread of them all is left
 
+    def with_members(self, members: Sequence[nn.Module]) -> Self:
+        """Mix other networks in the same way, with the same noise."""
+        other = copy.copy(self)
+        other._modules = {**self._modules, "members": nn.ModuleList(members)}
+        return other
+
     def functions(self, num_samples: int, seed: int | None) -> DrawnFunctions | None:
-        """Draw the functions of a prediction, for many predictions with the same ones.
-
-        Args:
-            num_samples: Number of draws, spread evenly over the members and rounded up.
-            seed: Same seed, same functions.
-
-        Returns:
-            Functions with copies of the weights as they are, or None if the members are asked one by one.
-        """
+        """Draw the functions of a prediction, for many with the same ones; None if members are asked one by one."""
         return DrawnFunctions.of(list(self.members), *self._shares(num_samples, seed))
 
     @torch.no_grad()
@@ -98,18 +97,9 @@ class Ensemble(nn.Module, ABC):
 
     @torch.no_grad()
     def predict_versions(self, versions: Iterable[Tensor], *, num_samples: int, seed: int | None = None) -> Any:
-        """Predict rows of which there are several versions, such as completions of what is unknown in them.
+        """Return the prediction of rows, (N, F), of which there are versions: the members take turns with a draw each.
 
-        Args:
-            versions: Inputs, shape (N, F) each. The members take turns, with one draw for each version.
-            num_samples: How many versions there are; a multiple of the number of members weighs these alike.
-            seed: Same seed, same prediction.
-
-        Returns:
-            The prediction, with a draw for each version. What versions disagree in is part of the epistemic part.
-
-        Raises:
-            ValueError: If there are not ``num_samples`` versions.
+        What versions disagree in is part of the epistemic part. A multiple of the number of members weighs these alike.
         """
         return self._of_versions(list(self._asked_in_turn(versions, num_samples, seed)))
 

@@ -1,6 +1,5 @@
 """Noise that depends on the inputs, with tails, fitted to rows that the networks have not seen."""
 
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -9,7 +8,7 @@ from torch import Tensor, nn
 
 from gumdrop.likelihoods import RegressionPrediction
 from gumdrop.likelihoods.part_known import interval_log_likelihood
-from gumdrop.machine.optimizers import without_compiler
+from gumdrop.machine.optimizers import minimise
 from gumdrop.training.strength import is_beyond_chance
 
 __all__ = ["NoiseFunction", "weighted_mean"]
@@ -77,32 +76,19 @@ class NoiseFunction(nn.Module):
         return ((features * self.weight).sum(-1) + self.offset).exp()
 
     def tail_factors(self, num_draws: int) -> Tensor:
-        r"""Give the draws of a prediction noise of different size.
+        r"""Return factors on the noise variances of draws, (S, 1, D), of mean 1, so that these differ in their noise.
 
         .. math:: t_s \propto \exp\left(\tau z_s + \tfrac12 \beta (z_s^2 - 1)\right),
             \quad z_s = \Phi^{-1}((r_s + 1/2) / S)
 
         The ranks r of the draws follow the multiples of the golden ratio, so that each member has small and large ones,
         whether the draws stand member by member or the members take turns.
-
-        Args:
-            num_draws: ``S``.
-
-        Returns:
-            Factors on the noise variances, shape (S, 1, D), with a mean of 1 over the draws; all 1 for a single draw.
         """
         factors = _spread(self.tail, self.bend, _normal_quantiles(num_draws).to(self.tail)).exp()
         return factors / factors.mean(0)
 
     def with_tail(self, prediction: RegressionPrediction) -> RegressionPrediction:
-        """Spread the noise variances of the draws; their mean for each row and output stays what it is.
-
-        Args:
-            prediction: A mixture of all draws.
-
-        Returns:
-            The prediction with this tail, and the same moments; unchanged if the draws were not kept.
-        """
+        """Spread the noise variances of the draws, if they were kept; their mean for each row and output stays."""
         if prediction.draw_variances is None:
             return prediction
         variances = prediction.draw_variances * self.tail_factors(len(prediction.draw_variances))
@@ -111,13 +97,9 @@ class NoiseFunction(nn.Module):
         return replace(prediction, draw_variances=variances, correlation=None if is_alone else self.correlation)
 
     def fit(self, x: Tensor, y: Tensor, prediction: RegressionPrediction, weights: Tensor | None = None) -> None:
-        """Fit factor and tail to rows that the networks have not seen, by penalised maximum likelihood, in place.
+        """Fit factor and tail to weighted rows that networks have not seen, by penalised maximum likelihood, in place.
 
-        Args:
-            x: Inputs, shape (N, F).
-            y: Observations, shape (N, D); of one output that is known in part the ends of its intervals, (N, 2).
-            prediction: What was predicted for them, with its draws.
-            weights: How many equal rows each row stands for, shape (N,); 1 if None.
+        Targets have shape (N, D); of one output that is known in part they are the ends of its intervals, (N, 2).
         """
         features = _noise_features(x, prediction.mean)
         weights = torch.ones(len(x), device=x.device) if weights is None else weights.to(x)
@@ -147,10 +129,10 @@ class NoiseFunction(nn.Module):
             prior = prior + TAIL_PRECISION * (tail.square().sum() + bend.square().sum())
             return 0.5 * prior - (weights @ log_likelihoods()).sum()
 
-        _minimise(loss, [weight, offset, tail])
+        minimise(loss, [weight, offset, tail], max_iter=60)
         if (tail.abs() > LEAST_TAIL).any():
             unbent, before = [weight.clone(), offset.clone(), tail.clone()], log_likelihoods()
-            _minimise(loss, [weight, offset, tail, bend])
+            minimise(loss, [weight, offset, tail, bend], max_iter=60)
             gains = log_likelihoods() - before
             for output, each in enumerate(gains.T):
                 if not is_beyond_chance(each, weights):
@@ -158,24 +140,6 @@ class NoiseFunction(nn.Module):
                     for new, old in zip([weight, offset, tail], unbent, strict=True):
                         new[output] = old[output]
         self.weight, self.offset, self.tail, self.bend = weight, offset, tail.abs(), bend
-
-
-def _minimise(loss: Callable[[], Tensor], parameters: list[Tensor]) -> None:
-    """Minimise a smooth loss, in place."""
-    for parameter in parameters:
-        parameter.requires_grad_()
-    optimizer = without_compiler(torch.optim.LBFGS)(parameters, max_iter=60, line_search_fn="strong_wolfe")
-
-    def evaluated() -> Tensor:
-        optimizer.zero_grad()
-        value = loss()
-        value.backward()
-        return value
-
-    with torch.enable_grad():
-        optimizer.step(evaluated)
-    for parameter in parameters:
-        parameter.requires_grad_(False)
 
 
 def _spread(tail: Tensor, bend: Tensor, quantiles: Tensor) -> Tensor:

@@ -37,32 +37,14 @@ class Scaling:
 
     @classmethod
     def of_intervals(cls, scale: TargetScale, y: Tensor, weights: Tensor | None = None) -> Scaling:
-        """Take the moments of the Gaussian on the scale under which targets, of which intervals are known, are likely.
-
-        Args:
-            scale: Where targets can lie, in their units.
-            y: Ends of the intervals, shape (N, 2).
-            weights: Weight of each row; 1 if None.
-
-        Returns:
-            The scaling.
-        """
+        """Take the moments of the Gaussian on the scale under which weighted intervals, (N, 2), are likely."""
         counts = torch.ones(len(y)) if weights is None else weights
         lower, upper = scale.to_gaussian(y.double()).unbind(1)
         return cls(scale, *interval_moments(lower, upper, counts))
 
     @classmethod
     def fitted(cls, scale: TargetScale, y: Tensor, weights: Tensor | None = None) -> Scaling:
-        """Take the mean and the standard deviation of the root or logarithm, if that is what networks are to see.
-
-        Args:
-            scale: Where targets can lie, in their units.
-            y: Targets, shape (N, 1) where the scale has a bound.
-            weights: Weight of each row; 1 if None.
-
-        Returns:
-            The scaling.
-        """
+        """Take the weighted moments of the root or logarithm of targets, if that is what networks see."""
         if scale.is_linear:
             return cls(scale)
         values = scale.to_gaussian(y.double())
@@ -85,14 +67,7 @@ class Scaling:
         return torch.stack([torch.where(which == 0, seen[:, 0], 0.0), which], dim=1)  # as `Hurdle` takes them
 
     def cells(self, seen: Tensor) -> Tensor:
-        """Ends of the cells that numbers are recorded in, of which the lowest has none below.
-
-        Args:
-            seen: The targets as networks see them, shape (N, 1).
-
-        Returns:
-            Shape (N, 2), as networks see them; the targets themselves if they are not recorded in steps.
-        """
+        """Ends of the cells that targets, (N, 1) as networks see them, are recorded in, (N, 2); themselves without."""
         if not self.scale.step or self.scale.atoms or seen.shape[1] > 1:
             return seen
         half, middle = self.scale.step / 2, self.scale.unbounded(seen.double() * self.spread + self.center)
@@ -108,15 +83,7 @@ class Scaling:
         return found
 
     def log_prob(self, prediction: RegressionPrediction, seen: Tensor) -> Tensor:
-        """Log density of targets, in their units, without the way back, which would round what is small.
-
-        Args:
-            prediction: Of what networks see, N rows.
-            seen: The targets as networks see them, shape (N, D).
-
-        Returns:
-            Shape (N,).
-        """
+        """Log density of targets, (N,), in their units, without the way back, which would round what is small."""
         if isinstance(prediction, HurdlePrediction):
             prediction = self._censored(prediction)
             rest = 1 - prediction.atom_probabilities.sum(1, keepdim=True)

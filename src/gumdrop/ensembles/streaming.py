@@ -27,15 +27,7 @@ STREAMED = (50, 50)
 
 
 def stream_schedule(num_rows: int, *, batch_size: int | None = None, passes: int | None = None) -> tuple[int, int]:
-    """Batch size and number of passes for a long table; what is given is kept.
-
-    Args:
-        num_rows: Rows to train on.
-        batch_size: Rows per step; None for 1,024.
-        passes: Passes over the rows; None for 2,500 steps, and at least one pass.
-
-    Returns:
-        Batch size and passes.
+    """Return batch size and passes for a long table: 1,024 rows, and 2,500 steps or a pass; what is given is kept.
 
     Example:
         >>> stream_schedule(1_000_000), stream_schedule(10_000_000)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -18,13 +18,14 @@ from gumdrop.ensembles import Architecture
 from gumdrop.estimators.ensemble import ConcreteDropoutEnsemble
 from gumdrop.estimators.rows import chunks, distinct
 from gumdrop.layers import PiecewiseLinear
-from gumdrop.likelihoods import Categorical, ClassificationPrediction, Lengthscale
+from gumdrop.likelihoods import Categorical, ClassificationPrediction
 
 if TYPE_CHECKING:
     from gumdrop.estimators.streaming import StreamedColumns
     from gumdrop.tables.schema.schema import Target
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class ConcreteDropoutClassifier(ClassifierMixin, ConcreteDropoutEnsemble):
     """Classification with learned dropout rates and probabilities that are averaged over functions.
 
@@ -78,48 +79,8 @@ class ConcreteDropoutClassifier(ClassifierMixin, ConcreteDropoutEnsemble):
         ((60, 2), ['down', 'up'])
     """
 
+    class_weight: dict[Any, float] | str | None = None
     _likelihood = Categorical()
-
-    def __init__(
-        self,
-        hidden_layer_sizes: Sequence[int] | None = None,
-        *,
-        n_members: int | None = None,
-        max_iter: int | None = None,
-        batch_size: int | None = None,
-        learning_rate_init: float = 1e-2,
-        lengthscale: Lengthscale | None = None,
-        strength: float | None = None,
-        class_weight: dict[Any, float] | str | None = None,
-        early_stopping: bool = False,
-        n_iter_no_change: int = 10,
-        tol: float = 1e-4,
-        validation_fraction: float = 0.2,
-        n_mc_samples: int = 100,
-        conformal: bool = False,
-        random_state: Any = None,
-        device: str | torch.device | None = None,
-        verbose: bool = False,
-    ) -> None:
-        super().__init__(
-            hidden_layer_sizes,
-            n_members=n_members,
-            max_iter=max_iter,
-            batch_size=batch_size,
-            learning_rate_init=learning_rate_init,
-            lengthscale=lengthscale,
-            strength=strength,
-            early_stopping=early_stopping,
-            n_iter_no_change=n_iter_no_change,
-            tol=tol,
-            validation_fraction=validation_fraction,
-            n_mc_samples=n_mc_samples,
-            conformal=conformal,
-            random_state=random_state,
-            device=device,
-            verbose=verbose,
-        )
-        self.class_weight = class_weight
 
     def _train(
         self, inputs: np.ndarray, labels: np.ndarray, weights: np.ndarray, together: np.ndarray | None = None

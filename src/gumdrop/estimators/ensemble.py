@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import KW_ONLY, dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
@@ -34,49 +34,30 @@ NUMBERS: dict[str, object] = {"dtype": [np.float64, np.float32], "accept_sparse"
 """What inputs to train on must be."""
 
 
+@dataclass(eq=False, repr=False)
 class ConcreteDropoutEnsemble(ConformalEstimator, BaseEstimator):
     """What regressor and classifier share: parameters, training and the networks' view of the inputs."""
 
-    def __init__(
-        self,
-        hidden_layer_sizes: Sequence[int] | None = None,
-        *,
-        n_members: int | None = None,
-        max_iter: int | None = None,
-        batch_size: int | None = None,
-        learning_rate_init: float = 1e-2,
-        lengthscale: Lengthscale | None = None,
-        strength: float | None = None,
-        early_stopping: bool = False,
-        n_iter_no_change: int = 10,
-        tol: float = 1e-4,
-        validation_fraction: float = 0.2,
-        n_mc_samples: int = 100,
-        conformal: bool = False,
-        random_state: Any = None,
-        device: str | torch.device | None = None,
-        verbose: bool = False,
-    ) -> None:
-        self.hidden_layer_sizes = hidden_layer_sizes
-        self.n_members = n_members
-        self.max_iter = max_iter
-        self.batch_size = batch_size
-        self.learning_rate_init = learning_rate_init
-        self.lengthscale = lengthscale
-        self.strength = strength
-        self.early_stopping = early_stopping
-        self.n_iter_no_change = n_iter_no_change
-        self.tol = tol
-        self.validation_fraction = validation_fraction
-        self.n_mc_samples = n_mc_samples
-        self.conformal = conformal
-        self.random_state = random_state
-        self.device = device
-        self.verbose = verbose
+    hidden_layer_sizes: Sequence[int] | None = None
+    _: KW_ONLY
+    n_members: int | None = None
+    max_iter: int | None = None
+    batch_size: int | None = None
+    learning_rate_init: float = 1e-2
+    lengthscale: Lengthscale | None = None
+    strength: float | None = None
+    early_stopping: bool = False
+    n_iter_no_change: int = 10
+    tol: float = 1e-4
+    validation_fraction: float = 0.2
+    n_mc_samples: int = 100
+    conformal: bool = False
+    random_state: Any = None
+    device: str | torch.device | None = None
+    verbose: bool = False
 
     _targets: ClassVar[dict[str, bool]] = {}
     """How targets are validated."""
-    """What the networks are trained on."""
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -18,13 +18,7 @@ def is_event(records: np.ndarray) -> bool:
 
 
 def ends_of(records: np.ndarray) -> np.ndarray:
-    """Both ends of what is known of each row, shape (N, 2): equal if it was seen, infinite where there is none.
-
-    Args:
-        records: Shape (N,), with the fields event (truths) and time, or lower and upper end.
-
-    Returns:
-        The ends, in float64.
+    """Return both ends of what is known of each row, (N, 2): equal if it was seen, infinite where there is none.
 
     Raises:
         ValueError: If a row says what cannot be.

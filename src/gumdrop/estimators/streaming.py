@@ -70,14 +70,7 @@ class StreamedColumns:
         columns = [with_moments(MeasuredColumn(name=n, kind="number", median=m.mean), m) for n, m in moments.items()]
         schema = TableSchema(tuple(columns), target)
         held_out = torch.from_numpy(schema.encode_inputs(self.found.sample).x)
-        rows = StreamedRows(
-            self.stream,
-            schema,
-            left_out=self.found.rows,
-            num_rows=self.found.num_known,
-            batch_size=batch_size,
-            seed=seed,
-        )
+        rows = StreamedRows(self.stream, schema, self.found, batch_size=batch_size, seed=seed)
         return rows, (held_out, torch.from_numpy(schema.encode_target(self.found.sample)))
 
 

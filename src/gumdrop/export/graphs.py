@@ -108,8 +108,10 @@ class ModelGraph(Graph):
         return self._outputs(self.draws(inputs, noise))
 
     def _outputs(self, draws: Tensor) -> dict[str, Tensor]:
+        if self.likelihood is None and self.variant != "draw":
+            return {"mean": draws.mean(0), "variance": draws.var(0, correction=0)}
         if self.likelihood is None:
-            return {"output": draws[0]} if self.variant == "draw" else _mean_and_variance(draws)
+            return {"output": draws[0]}
         if self.likelihood == "gaussian":
             if self.variant == "draw":
                 means, variances = gaussian_parts(draws)
@@ -138,10 +140,6 @@ class ModelGraph(Graph):
 
 def _tensor(result: Any) -> Tensor:
     return result["logits"] if isinstance(result, Mapping) else result
-
-
-def _mean_and_variance(draws: Tensor) -> dict[str, Tensor]:
-    return {"mean": draws.mean(0), "variance": draws.var(0, correction=0)}
 
 
 def gaussian_parts(draws: Tensor) -> tuple[Tensor, Tensor]:

@@ -149,7 +149,8 @@ def _write(
     _check_choice("to", to, tuple(FORMATS))
     place = Path(path)
     if graph.variant == "noise":
-        inputs = [*inputs, _example_noise(graph)]
+        generator = torch.Generator().manual_seed(0)
+        inputs = [*inputs, torch.rand(graph.num_samples, graph.num_noise, generator=generator)]
     with limited_threads(1), torch.random.fork_rng(devices=[]):
         torch.default_generator.manual_seed(0)
         program = traced(graph, inputs)
@@ -159,10 +160,6 @@ def _write(
     with replacing(place, "wb") as file:
         file.write(content)
     return place
-
-
-def _example_noise(graph: Graph) -> Tensor:
-    return torch.rand(graph.num_samples, graph.num_noise, generator=torch.Generator().manual_seed(0))
 
 
 def _described(graph: Graph, outputs: list[str]) -> dict[str, object]:

@@ -5,15 +5,12 @@ many sites (`kl.py`). What is compiled, exported or transformed runs the formula
 """
 
 from gumdrop.functional.kl import bernoulli_entropy, dropout_kl
-from gumdrop.functional.masks import concrete_dropout, dropout_scale, hard_keep, soft_keep
-from gumdrop.functional.noise import uniform_noise
+from gumdrop.functional.masks import concrete_dropout, dropout_scale, soft_keep
 
 __all__ = [
     "bernoulli_entropy",
     "concrete_dropout",
     "dropout_kl",
     "dropout_scale",
-    "hard_keep",
     "soft_keep",
-    "uniform_noise",
 ]

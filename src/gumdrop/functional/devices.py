@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 
 def read(numbers: Sequence[Tensor]) -> list[float]:
@@ -19,6 +19,11 @@ def fetched(tensors: Sequence[Tensor]) -> Tensor:
     """Bring the numbers of one or more tensors to the CPU, in one dimension, and wait for their device once."""
     device = tensors[0].device
     return torch.cat([each.reshape(-1).to(device) for each in tensors]).cpu()
+
+
+def device_of(module: nn.Module) -> torch.device:
+    """Find where the parameters of a module are."""
+    return next(module.parameters()).device
 
 
 def sent(value: Tensor, device: torch.device | str) -> Tensor:

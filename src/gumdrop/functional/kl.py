@@ -13,15 +13,9 @@ from gumdrop.functional.noise import is_traced
 
 
 def bernoulli_entropy(p_logit: Tensor) -> Tensor:
-    r"""Entropy of a Bernoulli variable, in nats.
+    r"""Return the entropy of Bernoulli variables by their logits, in nats, elementwise.
 
     .. math:: H(p) = -p \log p - (1-p) \log (1-p)
-
-    Args:
-        p_logit: Logit of the probability.
-
-    Returns:
-        Entropy in [0, log 2], elementwise, in float32 or float64.
 
     Example:
         >>> bernoulli_entropy(torch.tensor([0.0, 2.0]))

@@ -29,20 +29,11 @@ def _check_temperature(temperature: float) -> None:
 
 
 def soft_keep(p_logit: Tensor, noise: Tensor, *, temperature: float = 0.1) -> Tensor:
-    r"""Relaxed Bernoulli keep-mask, differentiable in the drop logit.
+    r"""Return a relaxed Bernoulli keep-mask of uniform noise, 1 keeps and 0 drops, differentiable in the drop logit.
 
     .. math:: z = \sigma\big((\operatorname{logit} u - \operatorname{logit} p) / t\big)
 
-    Args:
-        p_logit: Logit of the drop probability; broadcasts with ``noise``.
-        noise: Uniform draws ``u`` from [0, 1).
-        temperature: ``t`` > 0. As ``t`` goes to 0 the mask becomes ``hard_keep`` of the same noise.
-
-    Returns:
-        Values in [0, 1]: 1 keeps, 0 drops.
-
-    Raises:
-        ValueError: If ``temperature`` is not positive.
+    As the temperature t goes to 0 it becomes the hard mask of the same noise, which keeps where u is at least p.
 
     Example:
         >>> soft_keep(torch.zeros(3), torch.tensor([0.2, 0.5, 0.8]), temperature=1.0)
@@ -60,23 +51,6 @@ def _keep_logit(p_logit: Tensor, noise: Tensor, temperature: float) -> Tensor:
 def finite_logit(probability: Tensor) -> Tensor:
     """Logit of what can be exactly 0 or 1, as a uniform draw in lower precision."""
     return torch.logit(probability, eps=torch.finfo(probability.dtype).eps / 2)
-
-
-def hard_keep(p_logit: Tensor, noise: Tensor) -> Tensor:
-    """Bernoulli keep-mask, True with probability ``1 - p``.
-
-    Args:
-        p_logit: Logit of the drop probability; broadcasts with ``noise``.
-        noise: Uniform draws from [0, 1).
-
-    Returns:
-        Boolean mask: True keeps, False drops. It carries no gradient.
-
-    Example:
-        >>> hard_keep(torch.zeros(3), torch.tensor([0.2, 0.4, 0.8]))
-        tensor([False, False,  True])
-    """
-    return noise >= torch.sigmoid(widened(p_logit))
 
 
 def inverse_keep(p_logit: Tensor) -> Tensor:

@@ -15,18 +15,9 @@ def uniform_noise(
     device: torch.device | str | None = None,
     generator: torch.Generator | None = None,
 ) -> Tensor:
-    """Draw uniform noise.
+    """Return uniform draws from [0, 1) for a device, of torch's default generator if none is given.
 
-    Args:
-        shape: Shape of the noise.
-        dtype: float32 or float64.
-        device: Where the noise is wanted.
-        generator: Source of randomness; torch's default generator if None. Its device may differ from
-            ``device``: the noise is then drawn on the generator's device and moved, so that one seed gives the
-            same masks on every device.
-
-    Returns:
-        Uniform draws from [0, 1).
+    A generator of another device draws on its own, so that one seed gives the same masks on every device.
 
     Example:
         >>> noise = uniform_noise((3, 8), generator=torch.Generator().manual_seed(0))

@@ -9,14 +9,13 @@ tells when rates are not trained. Imports `functional`.
 from gumdrop.layers.attach import dropout_blocks
 from gumdrop.layers.block import SITE, Block
 from gumdrop.layers.factors import factors_from
-from gumdrop.layers.in_place import DROPOUTS, DropoutKind
-from gumdrop.layers.kinds import KINDS, LayerKind
+from gumdrop.layers.in_place import DropoutKind
+from gumdrop.layers.kinds import KINDS
 from gumdrop.layers.output_noise import HomoscedasticNoise
 from gumdrop.layers.piecewise import PiecewiseLinear
 from gumdrop.layers.site import UNIT, ConcreteDropout
 
 __all__ = [
-    "DROPOUTS",
     "KINDS",
     "SITE",
     "UNIT",
@@ -24,7 +23,6 @@ __all__ = [
     "ConcreteDropout",
     "DropoutKind",
     "HomoscedasticNoise",
-    "LayerKind",
     "PiecewiseLinear",
     "dropout_blocks",
     "factors_from",

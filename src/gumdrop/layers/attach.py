@@ -8,7 +8,7 @@ calls use their own.
 
 import math
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, cast
+from typing import cast
 
 from torch import nn
 from torch.nn.utils.parametrize import ParametrizationList
@@ -32,9 +32,10 @@ LARGEST_LEARNED = 1e4
 """Size of a logit that no training reaches, while memory that nobody wrote to is mostly beyond, or below all others."""
 
 
-def is_own_hook(hook: Any) -> bool:
-    """Tell whether a forward hook is one that conversion puts on a model; others watch the forward, or change it."""
-    return hook in (drop_input, drop_words, begin_pass, end_pass)
+def is_watched(model: nn.Module) -> bool:
+    """Tell whether a model has forward hooks beside those of conversion, which watch what runs, or change it."""
+    hooks = [h for m in model.modules() for h in (*m._forward_hooks.values(), *m._forward_pre_hooks.values())]
+    return any(hook not in (drop_input, drop_words, begin_pass, end_pass) for hook in hooks)
 
 
 def attach(

@@ -100,6 +100,17 @@ def _heads(module: nn.MultiheadAttention, x: Tensor) -> Tensor:
     return x.unflatten(-1, (module.num_heads, -1)).movedim((0 if module.batch_first else 1, -2), (0, 1))
 
 
+def _merged(module: nn.MultiheadAttention, attended: Tensor) -> Tensor:
+    """Put the heads together again, and project them; the opposite of `_heads`."""
+    sites: Any = module.concrete_dropout
+    if "dropout" in sites:
+        attended = sites["dropout"](attended)
+    attended = attended.movedim((0, 1), (0 if module.batch_first else 1, -2)).flatten(-2)
+    if "out_proj" in sites:
+        attended = sites["out_proj"](attended)
+    return F.linear(attended, module.out_proj.weight, module.out_proj.bias)
+
+
 def _with_extra_keys(module: nn.MultiheadAttention, x: Tensor, bias: Tensor | None) -> Tensor:
     """Append what ``add_bias_kv`` and ``add_zero_attn`` ask for to the heads of the keys, or of the values."""
     if bias is not None:
@@ -166,8 +177,8 @@ def attention_forward(
     sites: Any = module.concrete_dropout
     if not any(site.is_active for site in sites.values()):
         return type(module).forward(module, query, key, value, **options)
-    batch_dim = 0 if module.batch_first else 1
     if query.dim() == 2:  # no batch: one example of its own
+        batch_dim = 0 if module.batch_first else 1
         query, key, value = _map_inputs(lambda x: x.unsqueeze(batch_dim), query, key, value)
         if key_padding_mask is not None:
             options["key_padding_mask"] = key_padding_mask.unsqueeze(0)
@@ -180,15 +191,9 @@ def attention_forward(
     causal = is_causal and key_padding_mask is None and not need_weights  # then the kernel needs no mask
     mask = _merged_mask(q, k, None if causal else attn_mask, key_padding_mask)
     k, v = _with_extra_keys(module, k, module.bias_k), _with_extra_keys(module, v, module.bias_v)
-    if mask is not None:
-        mask = F.pad(mask, (0, (module.bias_k is not None) + module.add_zero_attn))
+    mask = None if mask is None else F.pad(mask, (0, (module.bias_k is not None) + module.add_zero_attn))
     dropout = module.dropout if module.training else 0.0
     attended, weights = _attend(q, k, v, mask, causal=causal, dropout=dropout, need_weights=need_weights)
     if weights is not None and average_attn_weights:
         weights = weights.mean(1)
-    if "dropout" in sites:
-        attended = sites["dropout"](attended)
-    attended = attended.movedim((0, 1), (batch_dim, -2)).flatten(-2)
-    if "out_proj" in sites:
-        attended = sites["out_proj"](attended)
-    return F.linear(attended, module.out_proj.weight, module.out_proj.bias), weights
+    return _merged(module, attended), weights

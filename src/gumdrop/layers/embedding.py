@@ -26,11 +26,7 @@ def attach_embedding(layer: nn.Embedding, make_site: Callable[..., ConcreteDropo
 
 def embedding_blocks(name: str, layer: Any) -> Iterator[Block]:
     """Give the block of an embedding: each output reads one row of the table, since the others are times zero."""
-    yield Block(name, layer.concrete_dropout, layer.weight, (), _transposed, 1)
-
-
-def _transposed(weight: Tensor) -> Tensor:
-    return weight.T
+    yield Block(name, layer.concrete_dropout, layer.weight, (), Tensor.t, 1)
 
 
 def drop_words(module: nn.Module, args: tuple[Any, ...], kwargs: Any, output: Tensor | None = None) -> Tensor | None:

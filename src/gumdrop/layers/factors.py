@@ -15,14 +15,7 @@ from gumdrop.layers.site import ConcreteDropout, FactorSource
 
 
 def bernoulli_factors(noise: Callable[[ConcreteDropout, int], Tensor]) -> FactorSource:
-    """Make a source of Bernoulli masks.
-
-    Args:
-        noise: Gives the uniform noise of a site for a number of rows: shape (rows, K), or (1, K) to share it.
-
-    Returns:
-        The source.
-    """
+    """Make a source of Bernoulli masks of the uniform noise of a site for some rows: (rows, K), or (1, K) to share."""
 
     def source(site: ConcreteDropout, x: Tensor) -> Tensor:
         return dropout_scale(site.p_logit, sent(noise(site, site.rows_of(x)), x.device), hard=True)
@@ -32,15 +25,7 @@ def bernoulli_factors(noise: Callable[[ConcreteDropout, int], Tensor]) -> Factor
 
 @contextlib.contextmanager
 def factors_from(source: FactorSource | None, model: nn.Module) -> Iterator[None]:
-    """Context in which the sites of a model multiply by given factors.
-
-    Args:
-        source: Gives the factors; None leaves that to the sites.
-        model: A model, a part of it or a site.
-
-    Yields:
-        Nothing.
-    """
+    """Context in which the sites of a model multiply by given factors; None leaves that to the sites."""
     before = [(site, site.factor_source) for site in model.modules() if isinstance(site, ConcreteDropout)]
     try:
         for site, _ in before:

@@ -155,8 +155,4 @@ def in_place_block(name: str, site: DropInPlace, weights: ParametrizationList | 
     weight = getattr(weights, "original", None)
     if weight is None:
         return without_weight(name, site)
-    return Block(name, site, weight, (), _as_row, weight[0].numel())
-
-
-def _as_row(weight: Tensor) -> Tensor:
-    return weight.reshape(1, -1)
+    return Block(name, site, weight, (), lambda matrix: matrix.reshape(1, -1), weight[0].numel())

@@ -39,8 +39,6 @@ class LayerKind(NamedTuple):
     """Whether the layer runs a forward of ours, with sites inside, which stands in for PyTorch's alone."""
     stands_for_parts: bool = False
     """Whether its submodules belong to it."""
-    keeps_rows_apart: bool = False
-    """Whether, in eval, each row of an input, dimension 0, gives what it would give alone."""
     last_dimension_only: bool = False
     """Whether it works on the last dimension alone, whatever stands in front."""
     attach_own: Callable[..., None] | None = None
@@ -58,7 +56,6 @@ DENSE = LayerKind(
     dense_blocks,
     num_inputs="in_features",
     weight_input_dim=1,
-    keeps_rows_apart=True,
     last_dimension_only=True,
 )
 KINDS = (
@@ -69,7 +66,6 @@ KINDS = (
         transposed_convolution_blocks,
         num_inputs="in_channels",
         weight_input_dim=0,
-        keeps_rows_apart=True,
     ),
     LayerKind(
         (nn.Conv1d, nn.Conv2d, nn.Conv3d, _ConvNd),
@@ -77,7 +73,6 @@ KINDS = (
         convolution_blocks,
         num_inputs="in_channels",
         weight_input_dim=1,
-        keeps_rows_apart=True,
     ),
     LayerKind((nn.Embedding,), attach_embedding, embedding_blocks, is_on_request=True),
     LayerKind(

@@ -30,18 +30,12 @@ FactorSource = Callable[["ConcreteDropout", Tensor], Tensor]
 
 
 def logit_of(scaled: Tensor) -> Tensor:
-    """Give the logit that an optimiser learns in units of `UNIT`, with a gradient that suits them.
+    """Return the logit that an optimiser learns in units of `UNIT`, with a gradient that suits them.
 
     Optimisers of the Adam family move each number by their learning rate, whatever the size of its gradient, so that
     the logit moves `UNIT` times as far. Plain gradient descent goes by the size: under the chain rule it would take
     the logit the square of that as far. So the gradient is divided by the unit, not multiplied: then gradient descent
-    moves the logit as if it were learned by itself.
-
-    Args:
-        scaled: The logit over `UNIT`.
-
-    Returns:
-        The logit, in float32 or float64. Its derivative, of any order and in either mode, is ``1 / UNIT``.
+    moves the logit as if it were learned by itself. The derivative, of any order and in either mode, is ``1 / UNIT``.
 
     Example:
         >>> scaled = torch.tensor(-0.2, requires_grad=True)

@@ -18,18 +18,14 @@ from gumdrop.likelihoods.categorical import (
 )
 from gumdrop.likelihoods.conformal import ConformalLevels
 from gumdrop.likelihoods.gaussian import Gaussian, gaussian_nll
-from gumdrop.likelihoods.hurdle import Hurdle, HurdlePrediction
+from gumdrop.likelihoods.hurdle import HurdlePrediction
 from gumdrop.likelihoods.likelihood import FunctionLikelihood, Lengthscale, Likelihood
 from gumdrop.likelihoods.mixture import RegressionPrediction
-from gumdrop.likelihoods.negative_binomial import (
-    NegativeBinomial,
-    NegativeBinomialPrediction,
-    negative_binomial_nll,
-)
+from gumdrop.likelihoods.negative_binomial import NegativeBinomial, negative_binomial_nll
 from gumdrop.likelihoods.part_known import PartKnown
 from gumdrop.likelihoods.poisson import CountPrediction, Poisson, poisson_nll
-from gumdrop.likelihoods.prediction import NumberPrediction, Prediction
-from gumdrop.likelihoods.student_t import StudentT, StudentTPrediction, student_t_nll
+from gumdrop.likelihoods.prediction import NumberPrediction
+from gumdrop.likelihoods.student_t import StudentT, student_t_nll
 from gumdrop.likelihoods.target_scale import PLAIN, TargetScale
 
 __all__ = [
@@ -41,19 +37,15 @@ __all__ = [
     "ConformalLevels",
     "CountPrediction",
     "Gaussian",
-    "Hurdle",
     "HurdlePrediction",
     "Lengthscale",
     "Likelihood",
     "NegativeBinomial",
-    "NegativeBinomialPrediction",
     "NumberPrediction",
     "PartKnown",
     "Poisson",
-    "Prediction",
     "RegressionPrediction",
     "StudentT",
-    "StudentTPrediction",
     "TargetScale",
     "bernoulli_nll",
     "categorical_nll",

@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from gumdrop.functional.floats import widened
-from gumdrop.likelihoods.conformal import ConformalLevels, normal_quantile, of_rows
+from gumdrop.likelihoods.conformal import PredictionOnLevels, normal_quantile
 from gumdrop.likelihoods.likelihood import (
     Likelihood,
     changes,
@@ -18,7 +18,6 @@ from gumdrop.likelihoods.likelihood import (
     check_temperature,
     per_example,
 )
-from gumdrop.likelihoods.prediction import Prediction
 
 _NO_LABEL = torch.iinfo(torch.int64).min  # PyTorch's own default would ignore -100 unasked
 
@@ -91,7 +90,7 @@ def _reach(mass: Tensor) -> Tensor:
 
 
 @dataclass(frozen=True)
-class ClassificationPrediction(Prediction):
+class ClassificationPrediction(PredictionOnLevels):
     """Class probabilities averaged over drawn functions, and how much those disagree; N rows, C classes.
 
     Entropies are in nats and have the shape of the rows and positions, (N, ...).
@@ -101,11 +100,6 @@ class ClassificationPrediction(Prediction):
     """Log of the averaged probabilities, shape (N, C, ...)."""
     expected_entropy: Tensor
     """Mean entropy of the draws: ambiguity that more data would not remove."""
-    levels: tuple[ConformalLevels, ...] = ()
-    """By which sets hold what they promise, those of each group of rows; none if they are those of the probabilities.
-    """
-    groups: Tensor | None = None
-    """Groups of each row, as numbers of `levels`, shape (N, K); None if all are in the first."""
 
     @staticmethod
     def from_log_probabilities(log_probabilities: Tensor) -> "ClassificationPrediction":
@@ -175,7 +169,7 @@ class ClassificationPrediction(Prediction):
         before, _ = masses(self.probabilities)
         if not self.levels:
             return before < coverage
-        return _reach(before) <= of_rows(self.levels, self.groups, lambda each: each.reach(coverage))
+        return _reach(before) <= self._answers(lambda each: each.reach(coverage))
 
     def standing(self, target: Tensor) -> Tensor:
         """How far out observations stand, see `RegressionPrediction.standing`: above the middle, by (1 + m) / 2.

@@ -20,13 +20,13 @@ References:
 
 import math
 from abc import abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
-from gumdrop.likelihoods.prediction import NumberPrediction
+from gumdrop.likelihoods.prediction import NumberPrediction, Prediction
 
 FAR = 4.0
 """Standard normal quantile up to which standing is that of the distribution function, which float32 still tells."""
@@ -113,15 +113,7 @@ class ConformalLevels:
 
 
 def rank_of(count: int, coverage: float, name: str = "coverage") -> int:
-    """Tell which of sorted held-out scores holds a share, as many ranks as rows and one.
-
-    Args:
-        count: Held-out rows, n.
-        coverage: The share, c.
-        name: What an error calls it.
-
-    Returns:
-        The smallest whole number that is at least (n + 1) c, counted from 1.
+    """Return which of n sorted held-out scores, from 1, holds a share c: the smallest whole number from (n + 1) c on.
 
     Raises:
         ValueError: If the share is out of range, or so few rows cannot tell.
@@ -155,38 +147,29 @@ def _moved(levels: Tensor, place: Tensor, ranks: Tensor) -> Tensor:
     return (levels + STEP * ((place[:, None] > levels).to(levels) - (1 - ranks))).sort(1).values
 
 
-def of_rows(
-    levels: Sequence[ConformalLevels],
-    groups: Tensor | None,
-    ask: Callable[[ConformalLevels], Tensor],
-    *,
-    outermost: bool = True,
-) -> Tensor:
-    """What levels say for each row; of several groups that a row is in the outermost, which holds for each of them.
+@dataclass(frozen=True, kw_only=True)
+class PredictionOnLevels(Prediction):
+    """A prediction whose promises may be those of conformal levels."""
 
-    Args:
-        levels: The levels of all groups.
-        groups: Those of each row, as numbers of ``levels``, shape (N, K); None if all are in the first.
-        ask: What is asked of levels, with an answer of shape (D,).
-        outermost: Whether the largest answer is meant, rather than the smallest.
+    levels: tuple[ConformalLevels, ...] = ()
+    """By which quantiles, intervals and sets hold what they promise, those of each group of rows; none if they are
+    those of the prediction itself."""
+    groups: Tensor | None = None
+    """Groups of each row, as numbers of `levels`, shape (N, K); None if all are in the first."""
 
-    Returns:
-        Standard normal quantiles, shape (N, D), or (1, D) where all rows have the same.
-    """
-    answers = torch.stack([ask(each) for each in levels])
-    of_groups = answers[torch.zeros(1, 1, dtype=torch.long) if groups is None else groups]
-    return of_groups.amax(1) if outermost else of_groups.amin(1)
+    def _answers(self, ask: Callable[[ConformalLevels], Tensor], *, outermost: bool = True) -> Tensor:
+        """Return what levels say, with answers of (D,), of rows, (N, D), or (1, D) where all have the same.
+
+        Of several groups that a row is in it is the outermost, which holds for each: the largest or the smallest.
+        """
+        answers = torch.stack([ask(each) for each in self.levels])
+        of_groups = answers[torch.zeros(1, 1, dtype=torch.long) if self.groups is None else self.groups]
+        return of_groups.amax(1) if outermost else of_groups.amin(1)
 
 
 @dataclass(frozen=True, kw_only=True)
-class ConformalPrediction(NumberPrediction):
+class ConformalPrediction(PredictionOnLevels, NumberPrediction):
     """A prediction of numbers whose quantiles and intervals may be asked for at conformal levels."""
-
-    levels: tuple[ConformalLevels, ...] = ()
-    """By which quantiles and intervals hold what they promise, those of each group of rows; none if they are those of
-    the prediction itself."""
-    groups: Tensor | None = None
-    """Groups of each row, as numbers of `levels`, shape (N, K); None if all are in the first."""
 
     def quantile(self, probability: float) -> Tensor:
         """See `NumberPrediction.quantile`; with levels a share of rows that is right whatever the model."""
@@ -202,17 +185,10 @@ class ConformalPrediction(NumberPrediction):
         return self._at(-upper), self._at(upper)
 
     def standing(self, target: Tensor) -> Tensor:
-        """Where observations stand in what was predicted of them, as standard normal quantiles.
+        """Return where observations, (N, D), stand in their predictions, as standard normal quantiles, (N, D, 2).
 
-        Args:
-            target: Observations, shape (N, D).
-
-        Returns:
-            Before the observation, and up to it, shape (N, D, 2); these differ where it is an atom. Beyond 4 the steps
-            are those of the predictive standard deviation.
-
-        Raises:
-            ValueError: If the draws were not kept.
+        Before the observation, and up to it; these differ where it is an atom. Beyond 4 the steps are those of the
+        predictive standard deviation. The draws must have been kept.
         """
         up_to = self.cdf(target)
         places = normal_quantile(torch.stack([up_to - self._mass_at(target), up_to], dim=-1))
@@ -237,7 +213,7 @@ class ConformalPrediction(NumberPrediction):
 
     def _level(self, ask: Callable[[ConformalLevels], Tensor], *, outermost: bool = True) -> Tensor:
         """What levels say for each row and output."""
-        found = of_rows(self.levels, self.groups, ask, outermost=outermost)
+        found = self._answers(ask, outermost=outermost)
         return found.to(self.mean.device).expand(self.mean.shape)
 
     def _at(self, standing: Tensor) -> Tensor:

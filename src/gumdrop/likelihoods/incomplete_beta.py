@@ -8,17 +8,9 @@ CLOSE, MOST_TERMS = 1e-13, 20_000
 
 
 def incomplete_beta(a: Tensor, b: Tensor, x: Tensor) -> Tensor:
-    r"""Probability that a beta distributed number is at most x.
+    r"""Return the probability that a beta distributed number is at most x, in float64; the three broadcast.
 
     .. math:: I_x(a, b) = \frac{\Gamma(a + b)}{\Gamma(a) \Gamma(b)} \int_0^x t^{a - 1} (1 - t)^{b - 1} dt
-
-    Args:
-        a: Positive.
-        b: Positive.
-        x: In [0, 1]; the three broadcast.
-
-    Returns:
-        In [0, 1], in float64.
 
     References:
         Press et al. 2007, "Numerical Recipes", section 6.4.

@@ -90,19 +90,12 @@ def _share(end: Tensor, log_mass: Tensor) -> Tensor:
 
 
 def interval_log_likelihood(mean: Tensor, log_variance: Tensor, lower: Tensor, upper: Tensor) -> Tensor:
-    r"""Log of what a Gaussian gives to each interval: its mass, or its density where the ends are equal.
+    r"""Return the log of what a Gaussian gives to each interval: its mass, or its density where the ends are equal.
 
     .. math:: \log\big(\Phi(\tfrac{u - \mu}{\sigma}) - \Phi(\tfrac{l - \mu}{\sigma})\big), \quad
         \log N(l; \mu, \sigma^2) \text{ if } l = u
 
-    Args:
-        mean: Means, any shape.
-        log_variance: Log variances; broadcasts.
-        lower: Lower ends; minus infinity for none.
-        upper: Upper ends; infinity for none.
-
-    Returns:
-        The shape that all broadcast to, in nats.
+    All broadcast, in nats; an end that there is none is infinite.
     """
     inverse, width = finite_exp(-0.5 * log_variance), upper - lower
     low, high = ((end.clamp(-FAR, FAR) - mean) * inverse for end in (lower, upper))
@@ -123,17 +116,10 @@ def expected(low: Tensor, high: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def interval_moments(lower: Tensor, upper: Tensor, weights: Tensor) -> tuple[float, float]:
-    """Mean and standard deviation of the Gaussian under which intervals are most likely.
+    """Return mean and standard deviation of the Gaussian under which weighted intervals, (N,), are most likely.
 
-    By expectation and maximisation (Dempster, Laird & Rubin 1977), from the ends that are known.
-
-    Args:
-        lower: Lower ends, shape (N,), in float64; minus infinity for none.
-        upper: Upper ends.
-        weights: Weight of each row.
-
-    Returns:
-        Both numbers; a deviation of 1 where all rows are alike.
+    By expectation and maximisation (Dempster, Laird & Rubin 1977), from the ends that are known; a deviation of 1
+    where all rows are alike.
 
     Example:
         >>> lower = torch.tensor([1.0, 2.0, 3.0], dtype=torch.float64)

@@ -70,30 +70,13 @@ class StudentTPrediction(NumberPrediction):
         return self.degrees
 
     def components(self) -> tuple[Tensor, Tensor]:
-        """Give the medians and squared scales of the draws.
-
-        Returns:
-            Shape (S, N, D) each.
-
-        Raises:
-            ValueError: If the draws were not kept.
-        """
+        """Give the medians and squared scales of the draws, (S, N, D) each."""
         if self.draw_locations is None or self.draw_square_scales is None:
             raise ValueError("the draws were not kept; predict with `keep_draws=True`")
         return self.draw_locations, self.draw_square_scales
 
     def log_prob(self, target: Tensor) -> Tensor:
-        """Log density of observations under the mixture, jointly over the outputs of a row, in nats.
-
-        Args:
-            target: Observations, shape (N, D).
-
-        Returns:
-            Shape (N,).
-
-        Raises:
-            ValueError: If the shape differs or the draws were not kept.
-        """
+        """Log density of observations, (N, D), under the mixture, jointly over the outputs of a row, (N,), in nats."""
         self._check_target(target)
         locations, squares = self.components()
         each = _log_density(locations, squares.log(), target, self.degrees).flatten(2).sum(2)

@@ -1,9 +1,11 @@
 """Optimisers of torch that do not load its compiler, which takes longer than the training of a small network."""
 
 import inspect
+from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 import torch
+from torch import Tensor
 
 T = TypeVar("T", bound=torch.optim.Optimizer)
 
@@ -13,3 +15,21 @@ def without_compiler(kind: type[T]) -> type[T]:
     plain: dict[str, Any] = {name: inspect.unwrap(getattr(kind, name)) for name in ("add_param_group", "zero_grad")}
     plain["step"] = torch.no_grad()(inspect.unwrap(kind.step))
     return type(kind.__name__, (kind,), plain)
+
+
+def minimise(loss: Callable[[], Tensor], parameters: Sequence[Tensor], **options: Any) -> None:
+    """Minimise a smooth loss, in place, by L-BFGS; parameters have a gradient as long as it takes."""
+    for parameter in parameters:
+        parameter.requires_grad_()
+    optimizer = without_compiler(torch.optim.LBFGS)(parameters, line_search_fn="strong_wolfe", **options)
+
+    def evaluated() -> Tensor:
+        value = loss()
+        for parameter, gradient in zip(parameters, torch.autograd.grad(value, parameters), strict=True):
+            parameter.grad = gradient
+        return value
+
+    with torch.enable_grad():
+        optimizer.step(evaluated)
+    for parameter in parameters:
+        parameter.requires_grad_(False)

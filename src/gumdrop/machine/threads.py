@@ -22,19 +22,11 @@ def limited_threads(count: int | None) -> Iterator[None]:
 
 
 def threads_for(networks: Sequence[nn.Module], batch_size: int) -> int | None:
-    """Number of threads to train networks with that take their steps together.
+    """Return the threads to train networks of one architecture with that take their steps together; None for any.
 
     A small step is some hundred operations of microseconds, and threads meet after each of them. On a machine that is
     idle little is gained. Where other programs run, a thread that has no processor lets the others wait, by spinning:
     with two threads a step of five networks took fifty times as long. The numbers are the same, to rounding.
-
-    Args:
-        networks: The networks, of one architecture.
-        batch_size: Rows of a step, for each.
-
-    Returns:
-        One for small steps, which are all that ensembles make of up to 8,192 rows by default; else None, for as many
-        as torch takes.
 
     Example:
         >>> threads_for([nn.Linear(8, 50)] * 30, 128), threads_for([nn.Linear(8, 512)] * 5, 1024)

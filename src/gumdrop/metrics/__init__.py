@@ -12,7 +12,6 @@ from gumdrop.metrics.crps import crps
 from gumdrop.metrics.energy import energy_score
 from gumdrop.metrics.joint_choice import choose_classes_jointly
 from gumdrop.metrics.scores import (
-    Reliability,
     accuracy,
     aurc,
     brier_score,
@@ -22,23 +21,12 @@ from gumdrop.metrics.scores import (
     reliability,
     rmse,
 )
-from gumdrop.metrics.survival import (
-    brier_scores,
-    concordance,
-    d_calibration,
-    integrated_brier,
-    kaplan_meier,
-    share_below,
-    survival,
-    uniform_p_value,
-)
+from gumdrop.metrics.survival import concordance, integrated_brier, kaplan_meier, share_below, uniform_p_value
 
 __all__ = [
-    "Reliability",
     "accuracy",
     "aurc",
     "brier_score",
-    "brier_scores",
     "calibration_error",
     "central_coverage",
     "choose",
@@ -47,7 +35,6 @@ __all__ = [
     "concordance",
     "conformal_sets",
     "crps",
-    "d_calibration",
     "energy_score",
     "fit_temperature",
     "integrated_brier",
@@ -57,6 +44,5 @@ __all__ = [
     "reliability",
     "rmse",
     "share_below",
-    "survival",
     "uniform_p_value",
 ]

@@ -27,7 +27,7 @@ from torch import Tensor
 from gumdrop.likelihoods import Bernoulli, Categorical
 from gumdrop.likelihoods.categorical import masses
 from gumdrop.likelihoods.conformal import rank_of
-from gumdrop.machine.optimizers import without_compiler
+from gumdrop.machine.optimizers import minimise
 
 
 def conformal_sets(
@@ -125,20 +125,13 @@ def fit_temperature(
     if not logits.isfinite().all():
         raise ValueError("`logits` must be finite; for probabilities pass their logs, and of those none of 0")
     observed = target.long().unsqueeze(1).expand(len(log_p), -1, *[-1] * target.ndim).to(log_p.device)
-    log_temperature = torch.zeros((), dtype=torch.float64, requires_grad=True)
-    optimizer = without_compiler(torch.optim.LBFGS)(
-        [log_temperature], max_iter=100, tolerance_change=1e-12, line_search_fn="strong_wolfe"
-    )
+    log_temperature = torch.zeros((), dtype=torch.float64)
 
     def nll() -> Tensor:
-        optimizer.zero_grad()
         each = torch.log_softmax(log_p / log_temperature.exp(), dim=2).gather(2, observed)
-        loss = -torch.logsumexp(each, dim=0).mean()
-        loss.backward()
-        return loss
+        return -torch.logsumexp(each, dim=0).mean()
 
-    with torch.enable_grad():
-        optimizer.step(nll)
+    minimise(nll, [log_temperature], max_iter=100, tolerance_change=1e-12)
     return log_temperature.exp().item()
 
 

@@ -88,12 +88,7 @@ def _probabilities(logits: Tensor, rows: Tensor) -> Tensor:
 def _configurations(
     logits: Tensor, chosen: list[int], num_configurations: int, generator: torch.Generator
 ) -> tuple[Tensor, Tensor]:
-    """Lay out the labels that the chosen rows may have.
-
-    Returns:
-        The probability of each configuration under each draw, shape (M, S), and the weight of each, (M,): 1 where all
-        of them are there, else the inverse of how often it is drawn.
-    """
+    """The probability of labels that the chosen rows may have under each draw, (M, S), over how often each is drawn."""
     num_draws, _, num_classes = logits.shape
     each = _probabilities(logits, torch.tensor(chosen, dtype=torch.long, device=logits.device))  # (S, k, C)
     if num_classes ** len(chosen) <= num_configurations:

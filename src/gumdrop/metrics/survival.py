@@ -7,7 +7,7 @@ survival is the probability of more than a time. The log likelihood of such rows
 import torch
 from torch import Tensor
 
-from gumdrop.likelihoods import NumberPrediction
+from gumdrop.likelihoods.prediction import NumberPrediction
 
 __all__ = [
     "brier_scores",
@@ -27,14 +27,7 @@ LEAST_LEFT = 0.02
 
 
 def survival(prediction: NumberPrediction, times: Tensor) -> Tensor:
-    """Probability of more than each time, for each row.
-
-    Args:
-        prediction: Of N rows and one output.
-        times: Shape (T,).
-
-    Returns:
-        Shape (N, T).
+    """Return the probability of more than each of T times, for each row, (N, T).
 
     Example:
         >>> from gumdrop.likelihoods import RegressionPrediction
@@ -47,18 +40,9 @@ def survival(prediction: NumberPrediction, times: Tensor) -> Tensor:
 
 
 def kaplan_meier(times: Tensor, events: Tensor, at: Tensor, *, before: bool = False) -> Tensor:
-    r"""Survival of a whole sample, with what is not seen.
+    r"""Return the survival of a whole sample, with what is not seen, at some times or just before them, in float64.
 
     .. math:: S(t) = \prod_{t_i \le t} \Big(1 - \frac{d_i}{n_i}\Big)
-
-    Args:
-        times: Time of each row, shape (N,).
-        events: Whether it was seen, shape (N,).
-        at: Times to evaluate at, shape (T,).
-        before: Evaluate just before them.
-
-    Returns:
-        Shape (T,), in float64.
 
     References:
         Kaplan & Meier 1958, "Nonparametric estimation from incomplete observations" (JASA 53).
@@ -77,18 +61,10 @@ def kaplan_meier(times: Tensor, events: Tensor, at: Tensor, *, before: bool = Fa
 
 
 def brier_scores(survivals: Tensor, times: Tensor, observed: Tensor) -> Tensor:
-    r"""Square error of survivals at some times, with each row weighted by the inverse of its chance not to be censored.
+    r"""Return the square error of survivals, (N, T), at T times, with rows weighted by their chance not to be censored.
 
     .. math:: \frac1N \sum_i \Big[ \frac{S_i(t)^2}{G(t_i-)} [t_i \le t, \text{seen}] + \frac{(1 - S_i(t))^2}{G(t)}
         [t_i > t] \Big]
-
-    Args:
-        survivals: Predicted, shape (N, T).
-        times: Shape (T,).
-        observed: Ends of N times, shape (N, 2), the upper one infinite where a time was not seen.
-
-    Returns:
-        Shape (T,).
 
     References:
         Graf et al. 1999, "Assessment and comparison of prognostic classification schemes for survival data" (Statistics
@@ -123,14 +99,9 @@ def times_between(observed: Tensor, count: int = 100, *, least: float = 0.1, mos
 
 
 def integrated_brier(prediction: NumberPrediction, observed: Tensor) -> Tensor:
-    """Mean of `brier_scores` over time, between the .1 and the .9 quantile of the times that end.
+    """Return the mean of `brier_scores` over time, between the .1 and the .9 quantile of the times that end.
 
-    Args:
-        prediction: Of N rows.
-        observed: Ends of N times, shape (N, 2).
-
-    Returns:
-        A scalar; 1/4 if all survivals are 1/2.
+    It is 1/4 if all survivals are 1/2.
 
     Example:
         >>> from gumdrop.likelihoods import RegressionPrediction
@@ -151,16 +122,11 @@ def mean_over_time(scores: Tensor, times: Tensor) -> Tensor:
 
 
 def concordance(prediction: NumberPrediction, observed: Tensor) -> Tensor:
-    r"""Share of pairs of which the row that ends first had the smaller survival then; equal ones count half.
+    r"""Return the share of pairs of which the row that ends first had the smaller survival then; equal ones count half.
 
     .. math:: P\big(S_i(t_i) < S_j(t_i) \mid t_i < t_j, i \text{ seen}\big)
 
-    Args:
-        prediction: Of N rows.
-        observed: Ends of N times, shape (N, 2).
-
-    Returns:
-        A scalar; 1/2 where no two rows can be compared.
+    It is 1/2 where no two rows can be compared.
 
     References:
         Antolini, Boracchi & Biganzoli 2005, "A time-dependent discrimination index for survival data" (Statistics in
@@ -188,15 +154,9 @@ def concordance_at(survivals: Tensor, rows: Tensor, observed: Tensor) -> Tensor:
 
 
 def share_below(prediction: NumberPrediction, observed: Tensor, levels: Tensor) -> Tensor:
-    """How far each row is below quantiles of its prediction: 0 or 1 if seen, else the share that is expected.
+    """Return how far rows are below L quantiles of their predictions, (N, L): 0 or 1 if seen, else the expected share.
 
-    Args:
-        prediction: Of N rows.
-        observed: Ends of N numbers, shape (N, 2).
-        levels: Probabilities of the quantiles, shape (L,).
-
-    Returns:
-        Shape (N, L). Over rows the mean is near the levels if the prediction is calibrated.
+    Over rows the mean is near the levels if the prediction is calibrated.
 
     Example:
         >>> from gumdrop.likelihoods import RegressionPrediction
@@ -211,18 +171,10 @@ def share_below(prediction: NumberPrediction, observed: Tensor, levels: Tensor) 
 
 
 def d_calibration(prediction: NumberPrediction, observed: Tensor, *, num_bins: int = 10) -> Tensor:
-    r"""p-value of the hypothesis that probabilities of the prediction are right, by a chi-squared test.
+    """Return the p-value of the hypothesis that probabilities of the prediction are right, by a chi-squared test.
 
     Each row falls into one of ten bins of its predicted distribution function, or if not seen into several in part;
     right predictions fill all alike.
-
-    Args:
-        prediction: Of N rows.
-        observed: Ends of N numbers, shape (N, 2).
-        num_bins: Number of bins.
-
-    Returns:
-        A scalar in [0, 1]: small where probabilities are off.
 
     References:
         Haider et al. 2020, "Effective ways to build and evaluate individual survival distributions" (JMLR 21).
@@ -241,13 +193,7 @@ def d_calibration(prediction: NumberPrediction, observed: Tensor, *, num_bins: i
 
 
 def uniform_p_value(counts: Tensor) -> Tensor:
-    """p-value of the hypothesis that counts are of bins that are filled alike.
-
-    Args:
-        counts: Shape (B,).
-
-    Returns:
-        A scalar in [0, 1].
+    """Return the p-value of the hypothesis that counts are of bins that are filled alike.
 
     Example:
         >>> round(uniform_p_value(torch.tensor([9.0, 11.0, 10.0, 10.0])).item(), 3)

@@ -2,31 +2,21 @@
 
 from collections import Counter
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple, cast
+from operator import attrgetter
+from typing import NamedTuple, cast
 
-from torch import Tensor, nn
+from torch import nn
 from torch.nn.modules.dropout import _DropoutNd
 from torch.nn.parameter import UninitializedParameter
 from torch.nn.utils.parametrize import ParametrizationList, is_parametrized
 
-from gumdrop.layers import SITE, ConcreteDropout, HomoscedasticNoise, LayerKind
+from gumdrop.layers import SITE, ConcreteDropout, HomoscedasticNoise
 from gumdrop.layers.dense import WeightMatrix
-from gumdrop.layers.kinds import kind_of
-
-
-def _stored(layer: Any) -> Tensor:
-    """Give a weight that is stored as (outputs, inputs)."""
-    return layer.weight
-
-
-def _stored_transposed(layer: Any) -> Tensor:
-    """Give a weight that is stored as (inputs, outputs)."""
-    return layer.weight.T
-
+from gumdrop.layers.kinds import LayerKind, kind_of
 
 ELSEWHERE: dict[str, WeightMatrix] = {
-    "transformers.pytorch_utils.Conv1D": _stored_transposed,
-    "torch_geometric.nn.dense.linear.Linear": _stored,
+    "transformers.pytorch_utils.Conv1D": attrgetter("weight.T"),
+    "torch_geometric.nn.dense.linear.Linear": attrgetter("weight"),
 }
 """Layers of other libraries that take one tensor with the units last: by name, so that nothing is imported."""
 

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from gumdrop.functional.masks import dropout_scale
 from gumdrop.layers import SITE, ConcreteDropout, HomoscedasticNoise, PiecewiseLinear
-from gumdrop.layers.attach import is_own_hook
+from gumdrop.layers.attach import is_watched
 from gumdrop.layers.site import logit_of
 
 ACTIVATIONS: dict[type[Any], tuple[Callable[[Tensor], Tensor], Callable[[Tensor, Tensor], Tensor]]] = {
@@ -51,14 +51,7 @@ class Parts(NamedTuple):
 
 
 def same_parts(networks: Sequence[nn.Module]) -> list[Parts] | None:
-    """Take networks apart that can run as one.
-
-    Args:
-        networks: At least one.
-
-    Returns:
-        Their layers; None if one is not known, see `parts_of`, or they differ in shapes, activation, encoding or noise.
-    """
+    """Take networks apart that can run as one; None if they differ in what must be the same, or are not known."""
     parts = [parts_of(network) for network in networks]
     known = [part for part in parts if part is not None]
     if len(known) < len(parts) or len({str(part.kind) for part in known}) > 1 or len(known[0].kind[1]) > 1:
@@ -70,7 +63,7 @@ def same_parts(networks: Sequence[nn.Module]) -> list[Parts] | None:
 def parts_of(network: nn.Module) -> Parts | None:
     """Take a dense network apart."""
     parts = list(network) if type(network) is nn.Sequential else []
-    if not any(isinstance(part, nn.Linear) for part in parts) or _is_watched(network):
+    if not any(isinstance(part, nn.Linear) for part in parts) or is_watched(network) or "forward" in vars(network):
         return None
     encoding = parts[0] if isinstance(parts[0], PiecewiseLinear) else None
     noise = parts[-1] if isinstance(parts[-1], HomoscedasticNoise) else None
@@ -88,11 +81,6 @@ def parts_of(network: nn.Module) -> Parts | None:
         return None
     found = Parts(encoding, layers, next(iter(activations), None), noise)
     return found if found.sites else None
-
-
-def _is_watched(network: nn.Module) -> bool:
-    hooks = [h for m in network.modules() for h in (*m._forward_hooks.values(), *m._forward_pre_hooks.values())]
-    return not all(map(is_own_hook, hooks)) or "forward" in vars(network)
 
 
 def _is_known(layer: nn.Linear, is_first: bool) -> bool:
@@ -156,30 +144,14 @@ class DenseFunctions:
         return x.ndim == 2 and len(x) > 0 and x.shape[1] == num_inputs and x.dtype == self.weights[0].dtype
 
     def factors(self, noise: Sequence[Tensor]) -> list[Tensor]:
-        """Draw functions: what each site multiplies its units by.
-
-        Args:
-            noise: Uniform noise for each site, (M or 1, S, K) for functions, (M or 1, S, B, K) for a mask of each row.
-
-        Returns:
-            Shape (M, S, 1 or B, K) for each site.
-        """
+        """What each site multiplies its units by, (M, S, 1 or B, K), of its uniform noise, (M or 1, S, K or B, K)."""
         four = (each if each.ndim == 4 else each.unsqueeze(2) for each in noise)
         pairs = zip(self.p_logits.unbind(1), four, strict=True)
         return [dropout_scale(logit[:, None, None, None], uniform, hard=True) for logit, uniform in pairs]
 
     @torch.no_grad()
     def outputs(self, x: Tensor, factors: Sequence[Tensor], *, with_noise: bool = True) -> Tensor:
-        """Evaluate drawn functions.
-
-        Args:
-            x: Inputs, shape (M, B, F), or (B, F) for all members.
-            factors: What `factors` gave.
-            with_noise: Append the log variances of the noise, as the networks do.
-
-        Returns:
-            Shape (M, S, B, ...).
-        """
+        """Evaluate drawn functions, (M, S, B, ...), of inputs (M, B, F), or (B, F) for all, and append the noise."""
         a = (x if self.first.encoding is None else self.first.encoding(x)).unsqueeze(-3)
         a, activate = a.expand(len(self.p_logits), *a.shape[-3:]), self.first.activate
         for i, (weight, bias) in enumerate(zip(self.weights, self.biases, strict=True)):

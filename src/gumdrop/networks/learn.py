@@ -28,7 +28,7 @@ from gumdrop.networks.plain_dropout import (
     take_over,
 )
 from gumdrop.networks.report import ConversionReport
-from gumdrop.networks.tracing import dropout_neighbours
+from gumdrop.networks.tracing import Neighbours, dropout_neighbours
 
 Model = TypeVar("Model", bound=nn.Module)
 
@@ -123,45 +123,57 @@ def learn_dropout(
         left alone  3  excluded by `include`, `exclude`, `types` or `predicate`
     """
     _check_arguments(model, (include, exclude, time_first), plain_dropout, temperature)
-    kinds = {cls: kind for cls, kind in (custom or {}).items() if isinstance(kind, DropoutKind)}
     functions = {cls: matrix for cls, matrix in (custom or {}).items() if not isinstance(matrix, DropoutKind)}
-    learns, named = plain_dropout == "learn", frozenset(include)
+    way, learns, named = plain_dropout, plain_dropout == "learn", frozenset(include)
     neighbours = list(dropout_neighbours(model, tuple(_types_of_layers(model, functions))))
     fed, inside = layers_with_dropout(model, neighbours) if learns else ([], [])
-    wanted = functools.partial(
-        _is_wanted, include=(*include, *fed, *inside), exclude=tuple(exclude), types=types, predicate=predicate
-    )
+    wanted = functools.partial(_is_wanted, (*include, *fed, *inside), tuple(exclude), types, predicate=predicate)
     layers, left, unexpected = choose(model, wanted, functions, embeddings=embeddings, recurrent=recurrent, named=named)
     if not (layers or learns):
         raise ValueError(_nothing_to_convert(left))
-    matrices = {name: weight_matrix_of(layer, functions) for name, layer in layers.items()}
-    own_input = {
-        name: layer
-        for name, layer in layers.items()
-        if name in named or (_matches(name, (*include, *fed)) and not reads_one_unit(layer, matrices[name]))
-    }
-    start, replaced = take_over(neighbours, own_input)
     where = functools.partial(_where, model, _time_first_modules(model), tuple(time_first))
-    for name, layer in layers.items():
-        site = functools.partial(ConcreteDropout, p=p, per_unit=per_unit, temperature=temperature, **where(name, layer))
-        attach(layer, site, recurrent=recurrent, own_input=name in own_input, weight_matrix=matrices[name])
-    share_sites(model)
-    between = start_rates(layers, start)
-    switch_off_replaced(model, replaced)
-    make_site = functools.partial(_in_place, where, temperature)
-    last = {id(each.dropout) for each in neighbours if each.has_units_last}
-    settled = settle(model, plain_dropout, kinds, make_site, last, tuple(exclude))
+    make_site = functools.partial(_site, where, p=p, per_unit=per_unit, temperature=temperature)
+    replaced = _place(model, layers, make_site, functions, neighbours, named, (*include, *fed), recurrent=recurrent)
+    make_in_place = functools.partial(_in_place, where, temperature)
+    settled = settle(model, way, custom or {}, make_in_place, neighbours, tuple(exclude))
     if not (layers or settled.in_place):
         raise ValueError(_nothing_to_convert(left | settled.left))
     if not _calls_each_site_once(model):
         open_passes(model)
-    stays = {n: why for n, why in settled.left.items() if plain_dropout != "keep" and not _matches(n, exclude)}
     if report is not None:
         converted = {name: type(layer).__name__ for name, layer in layers.items()}
-        report(ConversionReport(converted, replaced | between, settled.in_place, left | settled.left, settled.removed))
-    elif told := unexpected | stays:
+        report(ConversionReport(converted, replaced, settled.in_place, left | settled.left, settled.removed))
+    elif told := unexpected | {n: why for n, why in settled.left.items() if way != "keep" and not _matches(n, exclude)}:
         warn(f"learn_dropout left weights or dropout alone ({_listed(told)}); see `custom` and `report`")
     return model
+
+
+def _place(
+    model: nn.Module,
+    layers: Mapping[str, nn.Module],
+    make_site: Callable[[str, nn.Module], Callable[..., ConcreteDropout]],
+    functions: Mapping[type[nn.Module], WeightMatrix],
+    neighbours: Sequence[Neighbours],
+    named: frozenset[str],
+    include: Sequence[str],
+    *,
+    recurrent: bool,
+) -> dict[str, str]:
+    """Place a site in front of each layer, in the place of the dropout that feeds it, and say what that was."""
+    matrices = {name: weight_matrix_of(layer, functions) for name, layer in layers.items()}
+    own_input = {
+        name: layer
+        for name, layer in layers.items()
+        if name in named or (_matches(name, include) and not reads_one_unit(layer, matrices[name]))
+    }
+    start, replaced = take_over(neighbours, own_input)
+    for name, layer in layers.items():
+        options = {"recurrent": recurrent, "own_input": name in own_input}
+        attach(layer, make_site(name, layer), weight_matrix=matrices[name], **options)
+    share_sites(model)
+    between = start_rates(layers, start)
+    switch_off_replaced(model, replaced)
+    return replaced | between
 
 
 def _check_arguments(
@@ -211,6 +223,10 @@ def _where(
     return {"batch_dim": batch_dim, "device": None if weight is None else weight.device, "dtype": dtype}
 
 
+def _site(where: Callable[..., Any], name: str, layer: nn.Module, **options: Any) -> Callable[..., ConcreteDropout]:
+    return functools.partial(ConcreteDropout, **options, **where(name, layer))
+
+
 def _in_place(where: Callable[..., Any], temperature: float, name: str, own: OwnDropout) -> Callable[..., DropInPlace]:
     return functools.partial(DropInPlace, p=own.p, temperature=temperature, **where(name, own.module))
 
@@ -231,12 +247,12 @@ def _listed(reasons: Mapping[str, str], most: int = 5) -> str:
 
 
 def _is_wanted(
-    name: str,
-    layer: nn.Module,
-    *,
     include: tuple[str, ...],
     exclude: tuple[str, ...],
     types: Any,
+    name: str,
+    layer: nn.Module,
+    *,
     predicate: Callable[[str, nn.Module], bool] | None,
 ) -> bool:
     return (

@@ -151,13 +151,15 @@ SiteMaker = Callable[..., DropInPlace]
 def settle(
     model: nn.Module,
     way: str,
-    kinds: Mapping[type[nn.Module], DropoutKind],
+    custom: Mapping[type[nn.Module], object],
     make_site: Callable[[str, OwnDropout], SiteMaker],
-    units_last: set[int],
+    neighbours: Iterable[Neighbours],
     exclude: tuple[str, ...],
 ) -> Settled:
     """Keep, remove or learn the dropout that no layer has taken over."""
     settled, idle = Settled({}, {}, {}), set_aside(model)[1]
+    kinds = {cls: kind for cls, kind in custom.items() if isinstance(kind, DropoutKind)}
+    units_last = {id(each.dropout) for each in neighbours if each.has_units_last}
     for name, around, child, own in list(own_dropout(model, kinds)):
         what = str(own)
         if way == "keep":

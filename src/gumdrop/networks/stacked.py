@@ -111,16 +111,10 @@ class StackedMLP(nn.Module):
 
     @torch.no_grad()
     def learn(self, x: Tensor, slope: Slope, precisions: Tensor, num_data: Tensor) -> tuple[Tensor, Tensor]:
-        """Leave in the parameters the gradient of a loss plus the KL over N, each row under a mask of its own.
+        """Return losses and KL divergences, (M,) each, and leave the gradient of their sum over N in the parameters.
 
-        Args:
-            x: Inputs.
-            slope: Gives for outputs the loss of each member, shape (M,), and the derivative of their sum by them.
-            precisions: Of the prior of each layer, shape (M or 1, L), see `gumdrop.objective.kl.precisions_of`.
-            num_data: Number of examples that each member is trained on, shape (M,).
-
-        Returns:
-            Losses, and KL divergences, shape (M,) each.
+        Each row is under a mask of its own. The prior of each layer has a precision, (M or 1, L), see
+        `gumdrop.objective.kl.precisions_of`, and each member a number of examples that it is trained on, (M,).
         """
         a = x if self.encoding is None else self.encoding(x)
         return gradient_of(self, a, slope, precisions.expand(len(num_data), len(self.num_inputs)), num_data)
@@ -140,16 +134,7 @@ class StackedMLP(nn.Module):
 
     @torch.no_grad()
     def drawn(self, x: Tensor, num_samples: int, seed: int | None) -> Tensor:
-        """Draw functions by their seed, the same masks in all members, or a mask for each row.
-
-        Args:
-            x: Inputs, shape (M, B, F).
-            num_samples: Number of draws, S.
-            seed: Same seed, same functions; None for masks of each row, from torch's default generator.
-
-        Returns:
-            Shape (M, S, B, ...).
-        """
+        """Draw functions by their seed, the same masks in all members, or without one a mask for each row."""
         generator = None if seed is None else torch.Generator().manual_seed(seed)
         rows = x.shape[1] if seed is None else 1
         sizes = [(1, num_samples, rows, units) for units in self.units]
@@ -190,13 +175,5 @@ class StackedMLP(nn.Module):
 
 
 def stack(networks: Sequence[nn.Module]) -> StackedMLP | None:
-    """Stack networks if they can be.
-
-    Args:
-        networks: At least one.
-
-    Returns:
-        The stack; None if they are not chains of dense layers with one activation, a learned rate in front of each and
-        the same encoding and shapes, or if somebody watches their layers by hooks.
-    """
+    """Stack networks if they are dense ones that can run as one, see `gumdrop.networks.dense.same_parts`."""
     return None if same_parts(networks) is None else StackedMLP(networks)

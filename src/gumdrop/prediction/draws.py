@@ -16,7 +16,7 @@ from torch.nn.modules.module import _global_forward_hooks, _global_forward_pre_h
 from gumdrop.functional.devices import fetched, sent
 from gumdrop.functional.masks import dropout_scale
 from gumdrop.layers import ConcreteDropout
-from gumdrop.layers.attach import check_rates, is_own_hook
+from gumdrop.layers.attach import check_rates, is_watched
 from gumdrop.layers.watch import watch_rates
 from gumdrop.machine.memory import keep_what_is_freed
 from gumdrop.networks.dense import DenseFunctions
@@ -119,7 +119,9 @@ class _Call:
 
     def ways(self) -> Iterator[Callable[[int], Iterator[Tensor]]]:
         """Ways to run the model, the best one first; each goes on where the one before has stopped."""
-        if self.dropout.only_learned and not _is_watched(self.model):
+        # Who watches the forward would see several draws at once, or inputs without drops.
+        watched = _global_forward_hooks or _global_forward_pre_hooks or is_watched(self.model)
+        if self.dropout.only_learned and not watched:
             x = self.x.alone
             dense = None if x is None or x.ndim != 2 or self.output is not None else DenseFunctions.of([self.model])
             if x is not None and dense is not None and dense.takes(x):
@@ -166,8 +168,9 @@ class _Call:
         while left:
             count = min(left, LOOPED)
             factors, places = self.factors(count)
+            drawn = len(factors[0]) if factors else count
             with randomness.used():
-                results = [self._draw([factor[i : i + 1] for factor in factors]) for i in range(_len(factors, count))]
+                results = [self._draw([factor[i : i + 1] for factor in factors]) for i in range(drawn)]
             yield self._placed(torch.stack(results), places)
             left -= count
 
@@ -206,13 +209,3 @@ class _Call:
         if self.device.type == "cuda":
             budget = min(budget, torch.cuda.mem_get_info(self.device)[0] // 16)
         return max(1, min(budget // widest, RESULTS * budget // (4 * len(self.x) * outputs)))
-
-
-def _len(factors: list[Tensor], count: int) -> int:
-    return len(factors[0]) if factors else count
-
-
-def _is_watched(model: nn.Module) -> bool:
-    """Tell whether somebody watches the forward, and would see several draws at once, or inputs without drops."""
-    hooks = [h for m in model.modules() for h in (*m._forward_hooks.values(), *m._forward_pre_hooks.values())]
-    return bool(_global_forward_hooks or _global_forward_pre_hooks) or not all(map(is_own_hook, hooks))

@@ -12,7 +12,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from gumdrop.layers import SITE, ConcreteDropout, factors_from
+from gumdrop.layers import SITE, ConcreteDropout
+from gumdrop.layers.factors import factors_from
 
 COPIED = 16
 """An activation that is copied from one draw to others takes the room of this many that are computed."""

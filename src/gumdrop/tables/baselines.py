@@ -41,16 +41,7 @@ def frequencies(y_train: Tensor, num_classes: int, num_rows: int) -> Classificat
 
 
 def boosted_regression(x_train: Tensor, y_train: Tensor, x: Tensor, *, seed: int) -> RegressionPrediction:
-    """Gradient-boosted trees, with Gaussian noise of the variance that 5-fold cross-validation finds.
-
-    Args:
-        x_train: Inputs, shape (N, F).
-        y_train: Targets, shape (N, 1).
-        x: Inputs to predict.
-        seed: Seed of the trees and the folds.
-
-    Returns:
-        The prediction.
+    """Return what gradient-boosted trees say of rows, with the noise that 5-fold cross-validation finds.
 
     Example:
         >>> x = torch.linspace(-1, 1, 60).unsqueeze(1)
@@ -81,17 +72,7 @@ def _with_noise(model: Any, x_train: Tensor, y_train: Tensor, x: Tensor, seed: i
 def boosted_classes(
     x_train: Tensor, y_train: Tensor, num_classes: int, x: Tensor, *, seed: int
 ) -> ClassificationPrediction:
-    """Gradient-boosted trees for classes.
-
-    Args:
-        x_train: Inputs, shape (N, F).
-        y_train: Class indices, shape (N,).
-        num_classes: Number of classes, also those that the training part lacks.
-        x: Inputs to predict.
-        seed: Seed of the trees.
-
-    Returns:
-        The prediction; probabilities are kept above 1e-6.
+    """Return what gradient-boosted trees say of the classes of rows, of so many that there are; each has above 1e-6.
 
     Example:
         >>> x = torch.linspace(-1, 1, 60).unsqueeze(1)

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from gumdrop.machine.threads import limited_threads
 from gumdrop.tables.effects import COLUMNS as WITH_EFFECT
-from gumdrop.tables.effects import effects
+from gumdrop.tables.effects import effects, with_cells
 from gumdrop.tables.model import TableModel
 from gumdrop.tables.results import LIKELIHOOD, ByColumn, Cells, Gain, Group, Importance
 from gumdrop.tables.schema.cells import labels_of, quarter_ends
@@ -79,7 +79,7 @@ def _importance(model: TableModel, x: Tensor, observed: Tensor) -> tuple[list[Im
         at_once = max(1, ROWS_AT_ONCE // (shuffles * count))
         for start in range(0, len(places), at_once):
             some = places[start : start + at_once]
-            mixed = torch.stack([_shuffled(x, place, donors) for place in some]).flatten(0, 2)
+            mixed = torch.stack([with_cells(x, place, x[donors]) for place in some]).flatten(0, 2)
             wrong = quick.predict_encoded(mixed)
             for k in range(len(some)):
                 at = np.arange(k * shuffles * count, (k + 1) * shuffles * count).reshape(shuffles, count)
@@ -87,13 +87,6 @@ def _importance(model: TableModel, x: Tensor, observed: Tensor) -> tuple[list[Im
                 found.append(_worth(names[start + k], gains))
     found.sort(key=lambda each: -each.gains[LIKELIHOOD].mean)
     return found, count, shuffles
-
-
-def _shuffled(x: Tensor, place: slice, donors: Tensor) -> Tensor:
-    """Rows whose cell of a column is that of each of their donors, shape (shuffles, N, F)."""
-    mixed = x.repeat(len(donors), 1, 1)
-    mixed[:, :, place] = x[donors][:, :, place]
-    return mixed
 
 
 def _worth(name: str, gains: Sequence[dict[str, Tensor]]) -> Importance:

@@ -59,15 +59,7 @@ class Conformal:
         return torch.tensor(found).T
 
     def updated(self, standing: Tensor, groups: Tensor | None) -> "Conformal":
-        """Follow rows whose targets have become known, see `ConformalLevels.updated`; those of a group move its levels.
-
-        Args:
-            standing: Of the targets, in the order of time, shape (T, D, 2).
-            groups: What `groups` says of these rows.
-
-        Returns:
-            The levels after them.
-        """
+        """Follow rows whose targets have become known, see `ConformalLevels.updated`; each those of its groups."""
         levels = [self.levels[0].updated(standing)]
         for place, each in enumerate(self.levels[1:], 1):
             assert groups is not None, "levels beyond the first are of groups"
@@ -78,17 +70,7 @@ class Conformal:
 def conformal_of(
     standing: Tensor, frame: pd.DataFrame, schema: TableSchema, by: Sequence[str]
 ) -> tuple[Conformal, list[str]]:
-    """Take levels from held-out rows.
-
-    Args:
-        standing: Of their targets, shape (N, D, 2), see `EnsembleFit`; NaN where there is none.
-        frame: The rows in the table.
-        schema: The schema.
-        by: Columns whose groups have levels of their own, quarters of numbers and dates.
-
-    Returns:
-        The levels, and what a reader should know of them.
-    """
+    """Take levels from the standing of held-out rows, (N, D, 2), NaN for none, and say what a reader should know."""
     known = ~standing.isnan().any(-1).any(-1).numpy()
     levels, columns = [ConformalLevels.of(standing[known])], []
     what = "sets of classes" if schema.target.classes else "intervals"

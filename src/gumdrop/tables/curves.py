@@ -16,17 +16,7 @@ ROWS_OF_A_GROUP, MOST_GROUPS = 20, 5
 
 
 def curves_of(prediction: RegressionPrediction, observed: Tensor, numbers: np.ndarray, *, is_time: bool) -> Curves:
-    """Take curves from the prediction of a test part.
-
-    Args:
-        prediction: Of N rows.
-        observed: Ends of what is known, shape (N, 2).
-        numbers: Numbers of the rows in the table.
-        is_time: Whether they are times, seen or longer.
-
-    Returns:
-        The curves; those of times beside the Kaplan-Meier estimate.
-    """
+    """Take curves from the prediction of a test part, known by its ends, (N, 2); of times beside Kaplan-Meier."""
     ends = observed[observed.isfinite()]
     values = torch.linspace(0.0 if is_time else float(ends.min()), float(ends.max()), POINTS, dtype=torch.float64)
     above = survival(prediction, values)

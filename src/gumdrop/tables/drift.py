@@ -210,7 +210,8 @@ def _described(column: Column, was: ColumnProfile, now: np.ndarray, p: float, en
     k, fresh = int(change.argmax()), float(shares_now[never].sum())
     if fresh > change[k]:
         most = int(np.where(never, now, -1).argmax())
-        what, share, share_now = ("outside the training range" if _is_end(most, was) else names[most]), 0.0, fresh
+        is_end = was.edges and most in (0, len(was.edges))
+        what, share, share_now = ("outside the training range" if is_end else names[most]), 0.0, fresh
     else:
         what, share, share_now = names[k], float(shares[k]), float(shares_now[k])
     outside = float(shares_now[0] + shares_now[-2]) if was.edges else 0.0
@@ -232,10 +233,6 @@ def _most_changed(shares: np.ndarray, shares_now: np.ndarray) -> np.ndarray:
     filled = np.flatnonzero(shares + shares_now)
     order = np.argsort(-np.abs(shares_now - shares)[filled], kind="stable")
     return np.sort(filled[order[:MOST_BINS]])
-
-
-def _is_end(k: int, was: ColumnProfile) -> bool:
-    return bool(was.edges) and k in (0, len(was.edges))
 
 
 def _names(column: Column, was: ColumnProfile, encoded: Encoded) -> list[str]:

@@ -4,9 +4,7 @@ References:
     Friedman 2001, "Greedy function approximation: a gradient boosting machine" (Annals of Statistics 29), section 8.2.
 """
 
-import copy
-import dataclasses
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 import pandas as pd
@@ -30,26 +28,17 @@ POINTS, LABELS = 16, 8
 def effects(
     model: TableModel, x: Tensor, inputs: pd.DataFrame, columns: Sequence[Column], label: int | None
 ) -> list[Effect]:
-    """Put cells of other test rows into all rows, for a few columns.
-
-    Args:
-        model: The model.
-        x: Encoded test rows, shape (N, F).
-        inputs: The same rows in the table.
-        columns: The columns.
-        label: Index of the class whose probability is asked for; None for a number.
-
-    Returns:
-        An effect for each column.
-    """
+    """Put cells of other test rows into all rows, (N, F), column by column; of a class its probability is predicted."""
     places = dict(zip(model.schema.names, model.schema.groups, strict=True))
     grids = [_grid(column, inputs[column.name]) for column in columns]
     rows = x[np.unique(np.linspace(0, len(x) - 1, ROWS).round().astype(int))]
-    mixed = [_mixed(rows, x[donors], places[cells.name]) for cells, donors in grids]
+    mixed = [with_cells(rows, places[cells.name], x[donors][:, None]) for cells, donors in grids]
     if not mixed:
         return []
+    count = len(model.ensemble.members)  # of which each gives as many functions
+    functions = [model.alone(i % count, 1, seed=i) for i in range(-(-DRAWS // count) * count)]
     with limited_threads(1):
-        drawn = torch.stack([_means(each, torch.cat(mixed), label) for each in _functions(model)])
+        drawn = torch.stack([_means(each, torch.cat(mixed), label) for each in functions])
     spread, mean = torch.var_mean(drawn, dim=0, correction=0)
     sizes = [len(donors) for _, donors in grids]
     parts = zip(grids, mean.split(sizes), spread.sqrt().split(sizes), strict=True)
@@ -69,21 +58,11 @@ def _grid(column: Column, cells: pd.Series) -> tuple[Cells, np.ndarray]:
     return Cells(name=column.name, numbers=numbers.tolist(), dates=column.kind == "date"), pick[first]
 
 
-def _mixed(rows: Tensor, donors: Tensor, place: slice) -> Tensor:
-    """All rows with the cell of each donor, shape (donors, rows, F)."""
+def with_cells(rows: Tensor, place: slice, donors: Tensor) -> Tensor:
+    """Rows, (N, F), with the cell of each of their donors, (M, N or 1, F): shape (M, N, F)."""
     mixed = rows.repeat(len(donors), 1, 1)
-    mixed[:, :, place] = donors[:, None, place]
+    mixed[:, :, place] = donors[:, :, place]
     return mixed
-
-
-def _functions(model: TableModel) -> Iterator[TableModel]:
-    """Models of one drawn function each, of all networks alike."""
-    count = len(model.ensemble.members)
-    for i in range(count):
-        alone = copy.deepcopy(model.ensemble)
-        alone.members = alone.members[i : i + 1]
-        for seed in range(-(-DRAWS // count)):
-            yield dataclasses.replace(model, ensemble=alone, num_samples=1, seed=seed * count + i)
 
 
 def _means(function: TableModel, mixed: Tensor, label: int | None) -> Tensor:

@@ -101,9 +101,8 @@ def explain_table(
     if columns is not None and explained:
         notes.append(_error_note(explained, orders))
         notify(notes[-1])
-    target = model.schema.target
     return TableExplanation(
-        target=ExplainedTarget(target.name, model.unit, target.task),
+        target=ExplainedTarget(model.schema.target.name, model.unit, model.schema.target.task),
         coverage=model.coverage,
         columns=_told_apart(names, columns, f"{len(names) - LEADING:,} other columns"),
         background=Background(len(background), "training" if against is None else against.name),

@@ -17,15 +17,7 @@ from gumdrop.tables.model_file import save_model
 
 
 def follow(model: TableModel, frame: pd.DataFrame, prediction: Any) -> TableModel:
-    """Let the conformal levels of a model follow rows whose target has become known, in the order of the table.
-
-    Args:
-        model: The model.
-        frame: The target, which is known in each row.
-        prediction: What the model predicted for these rows.
-
-    Returns:
-        A model with the same networks.
+    """Return a model whose conformal levels have followed rows with a known target, in the order of the table.
 
     Raises:
         TableError: If the model has no conformal levels.
@@ -38,13 +30,7 @@ def follow(model: TableModel, frame: pd.DataFrame, prediction: Any) -> TableMode
 
 
 def put_model(model: TableModel, folder: Path, notify: Callable[[str], object]) -> None:
-    """Write a changed model into the folder that it was read from, whole or not at all.
-
-    Args:
-        model: The model.
-        folder: The folder that a fit left; its other files stay.
-        notify: Called with a sentence for each thing that the reader should know.
-    """
+    """Write a changed model into the folder that it was read from, whole or not at all; its other files stay."""
     with held_folder(folder, overwrite=True, notify=notify) as work:
         for path in followed(folder).iterdir():
             shutil.copy2(path, work / NEW / path.name)

@@ -3,14 +3,15 @@
 import functools
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Self
 
 import pandas as pd
 import torch
 from torch import Tensor, nn
 
-from gumdrop.ensembles import Ensemble, RegressionEnsemble
+from gumdrop.ensembles import RegressionEnsemble
 from gumdrop.ensembles.drawn import DrawnFunctions
+from gumdrop.ensembles.models import Ensemble
 from gumdrop.layers import PiecewiseLinear
 from gumdrop.machine.threads import limited_threads
 from gumdrop.networks.mlp import ACTIVATIONS, Activation
@@ -111,6 +112,11 @@ class TableModel:
         """What the ensemble draws for every prediction, since these have one seed."""
         return self.ensemble.functions(self.num_samples, self.seed)
 
+    def alone(self, member: int, num_samples: int, seed: int) -> Self:
+        """Ask one of the networks alone, in so many draws."""
+        networks = self.ensemble.with_members([self.ensemble.members[member]])
+        return replace(self, ensemble=networks, num_samples=num_samples, seed=seed)
+
     def predict(
         self,
         table: object,
@@ -152,9 +158,8 @@ class TableModel:
         x = mark_unknown(self.schema, rows.x, rows.unknown, self.background)
         with limited_threads(1 if len(frame) < ROWS_FOR_THREADS else None):
             prediction = self.on_levels(self.predict_encoded(x), frame)
-            columns = self.task.columns(prediction, self.coverage) | self.task.quantiles(prediction, settings.quantiles)
-            columns |= self.task.above(prediction, settings.at)
-            columns |= self.task.levels(prediction) if settings.levels else {}
+            columns = self.task.columns(prediction, self.coverage)
+            columns |= self.task.columns_on_request(prediction, settings.quantiles, settings.at, settings.levels)
         columns |= {name: rows.odd_cells[kind] for kind, name in ODD.items()}
         return pd.DataFrame(columns), rows, prediction  # put together once: pandas takes its time
 

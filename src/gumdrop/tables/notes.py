@@ -128,7 +128,9 @@ def extra_notes(schema: TableSchema, columns: list[str], keep: Sequence[str]) ->
     """Say which columns of a table the model has no use for."""
     known = {*schema.names, schema.target.name, *schema.target.known, *keep}
     extra = [name for name in columns if name not in known]
-    return [f"not used, because training did not have them: {_quoted(extra)}"] if extra else []
+    more = f" and {len(extra) - 10} more" if len(extra) > 10 else ""
+    quoted = ", ".join(f"'{name}'" for name in extra[:10])
+    return [f"not used, because training did not have them: {quoted}{more}"] if extra else []
 
 
 def encoding_notes(schema: TableSchema, encoded: Encoded, donors: Tensor | None = None) -> list[str]:
@@ -187,10 +189,6 @@ def _outside_note(column: MeasuredColumn, count: int) -> str:
 
 def _counted(count: int, noun: str) -> str:
     return f"{count:,} {noun}{'s' if count != 1 else ''}"
-
-
-def _quoted(names: Sequence[str]) -> str:
-    return ", ".join(f"'{name}'" for name in names[:10]) + (f" and {len(names) - 10} more" if len(names) > 10 else "")
 
 
 def repeated_note(frame: pd.DataFrame) -> list[str]:

@@ -73,14 +73,7 @@ def run_epochs(
 
 
 def epoch_seed(seed: int, epoch: int) -> int:
-    """Seed of shuffling and masks of one epoch, so that a run can go on from any epoch.
-
-    Args:
-        seed: Seed of the run.
-        epoch: Number of the epoch.
-
-    Returns:
-        The seed.
+    """Return the seed of shuffling and masks of one epoch, so that a run can go on from any epoch.
 
     Example:
         >>> epoch_seed(0, epoch=2) == epoch_seed(0, epoch=2), epoch_seed(0, epoch=2) == epoch_seed(0, epoch=3)

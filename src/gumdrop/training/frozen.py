@@ -9,7 +9,8 @@ import torch
 from torch import Tensor, nn
 
 from gumdrop.functional.devices import sent
-from gumdrop.layers import UNIT, ConcreteDropout, factors_from
+from gumdrop.layers import UNIT, ConcreteDropout
+from gumdrop.layers.factors import factors_from
 from gumdrop.prediction.draws import Output, drawn
 from gumdrop.prediction.inputs import Arguments
 from gumdrop.prediction.twins import twin_of

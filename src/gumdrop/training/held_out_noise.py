@@ -18,18 +18,7 @@ MOST_NOISE_ROWS = 256
 
 
 def noise_of(model: nn.Module, held_out: Any) -> Tensor:
-    """Find the log variance of a model, which is to follow the residuals of held-out data.
-
-    Args:
-        model: A model with one `gumdrop.HomoscedasticNoise`.
-        held_out: The data, or None.
-
-    Returns:
-        Its parameter, shape (D,).
-
-    Raises:
-        ValueError: If there is another number of them, or no data.
-    """
+    """Find the log variance of a model, (D,), which is to follow the residuals of held-out data, or refuse either."""
     modules = [module for module in model.modules() if isinstance(module, HomoscedasticNoise)]
     if len(modules) != 1 or held_out is None:
         raise ValueError(
@@ -53,15 +42,7 @@ def without_gradient(parameters: Iterable[Tensor]) -> Iterator[None]:
 
 
 def follow_residuals(log_variance: Tensor, output: Tensor, y: Tensor, steps: int, likelihood: Likelihood) -> None:
-    """Move the log variance of the noise towards that of held-out residuals, in place, quickly at first.
-
-    Args:
-        log_variance: Log variances, shape (..., D).
-        output: What drawn functions say of the held-out rows, means and log variances, shape (..., N, 2 D).
-        y: Observations, shape (..., N, D).
-        steps: Number of steps taken so far.
-        likelihood: What the model is trained on.
-    """
+    """Move log variances, (..., D), towards those of held-out residuals of outputs, (..., N, 2 D), in place."""
     gaussian = likelihood if isinstance(likelihood, Gaussian) else Gaussian()
     square = gaussian.square_residuals(output, sent(y, output.device))
     log_variance.lerp_(square.clamp(min=1e-6).log(), max(0.1, STEPS_BETWEEN_NOISE / (steps + STEPS_BETWEEN_NOISE)))

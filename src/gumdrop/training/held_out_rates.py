@@ -17,7 +17,7 @@ from gumdrop.functional.masks import dropout_scale
 from gumdrop.functional.noise import uniform_noise
 from gumdrop.layers import UNIT
 from gumdrop.likelihoods import Gaussian, Likelihood, likelihood_of
-from gumdrop.machine.optimizers import without_compiler
+from gumdrop.machine.optimizers import minimise, without_compiler
 from gumdrop.networks import learn_dropout
 from gumdrop.networks.plain_dropout import own_dropout
 from gumdrop.prediction.draws import Output
@@ -230,15 +230,11 @@ def _tempered(likelihood: Likelihood, draws: Tensor, y: Tensor) -> Likelihood:
     """Give a likelihood the temperature under which rows are most likely, with a prior of one row around 1."""
     if likelihood.tempered(1.0) is likelihood:
         return likelihood
-    log_t = torch.zeros((), device=draws.device, requires_grad=True)
-    optimizer = without_compiler(torch.optim.LBFGS)([log_t], max_iter=30, line_search_fn="strong_wolfe")
+    log_t = torch.zeros((), device=draws.device)
 
     def loss() -> Tensor:
         of_draws = likelihood.tempered(log_t.exp())
-        result = -mixture_log_likelihood(of_draws, draws, y).mean() + log_t.square() / (2 * len(y))
-        (log_t.grad,) = torch.autograd.grad(result, [log_t])
-        return result
+        return -mixture_log_likelihood(of_draws, draws, y).mean() + log_t.square() / (2 * len(y))
 
-    with torch.enable_grad():
-        optimizer.step(loss)
+    minimise(loss, [log_t], max_iter=30)
     return likelihood.tempered(log_t.exp().item())

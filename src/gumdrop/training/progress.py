@@ -39,15 +39,7 @@ def part_of(show: Show, title: str, number: int, count: int) -> Show:
 
 @contextlib.contextmanager
 def shared_bar(show: bool, weights: Mapping[str, float]) -> Iterator[Callable[[str], Show]]:
-    """Show one bar, with the time left, for trainings that follow each other.
-
-    Args:
-        show: Whether to.
-        weights: About how long each takes, in any unit, in their order.
-
-    Yields:
-        What gives the part of a training by its title, when it begins.
-    """
+    """Show one bar, with the time left, for trainings that follow each other, by title and about how long each is."""
     if not show:
         yield lambda title: False
         return

@@ -67,11 +67,7 @@ class StackedRows:
         self.sizes = torch.tensor(sizes, device=device)
 
     def shuffled(self) -> Tensor:
-        """Shuffle the rows of each; the shorter begin again until all are as long as the longest.
-
-        Returns:
-            Numbers of rows, shape (models, longest), of the type that they were given in.
-        """
+        """Shuffle the rows of each; the shorter begin again until all are as long as the longest, (models, longest)."""
         order = torch.empty(len(self._rows), self.longest, dtype=self._rows[0].dtype)
         for i, rows in enumerate(self._rows):
             if self._weights is not None:
@@ -83,14 +79,7 @@ class StackedRows:
         return order
 
     def batches(self, batch_size: int) -> Iterator[tuple[Tensor, Tensor]]:
-        """Go through one pass.
-
-        Args:
-            batch_size: Rows per model, B.
-
-        Yields:
-            Inputs and targets, shape (models, B, ...).
-        """
+        """Go through one pass: inputs and targets, (models, B, ...)."""
         for rows in self.shuffled().split(batch_size, dim=1):
             yield self[rows]
 

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils.data import DataLoader, IterableDataset
 
-from gumdrop.functional.devices import sent
+from gumdrop.functional.devices import device_of, sent
 from gumdrop.likelihoods import Likelihood, likelihood_of
 from gumdrop.machine.notes import warn
 from gumdrop.machine.threads import limited_threads, threads_for
@@ -101,20 +101,12 @@ def fit(
     """
     nll_of, choices = likelihood_of(likelihood), chosen(settings, changes)
     size = check_data(train, "train", nll_of)
-    _check_validation(validation, model, nll_of, choices)
-    noise = noise_of(model, validation) if choices.held_out_noise else None
-    if num_data is not None and choices.batch_size <= num_data < size:  # fewer than a batch are an error
-        warn(
-            f"`num_data` is {num_data}, and `train` has {size} rows: the KL counts as if there were fewer of them; "
-            "leave `num_data` out unless rows are repeated"
-        )
-    num_data = size if num_data is None else num_data
-    identity = choices.identity(nll_of) | {"num_data": num_data}
-    if checkpoint is not None:
-        identity["data"] = checksum(*tensors_of(train), *tensors_of(validation))
-    group = process_group()
+    noise = _noise_to_follow(validation, model, nll_of, choices)
+    num_data = _counted(num_data, size, choices.batch_size)
+    data = [] if checkpoint is None else [*tensors_of(train), *tensors_of(validation)]
+    identity = choices.identity(nll_of) | {"num_data": num_data, "data": checksum(*data)}
     groups = parameter_groups(model, weight_decay=choices.weight_decay, rate_lr=choices.largest_rate_lr)
-    optimizer = adamw(groups, choices, _device_of(model))
+    group, optimizer = process_group(), adamw(groups, choices, device_of(model))
     steps = group.maximum(len(train)) if isinstance(train, DataLoader) else math.ceil(size / choices.batch_size)
     steps *= choices.epochs
     state = TrainingState(model, optimizer, steps=steps, settings=identity, checkpoint=checkpoint, group=group)
@@ -137,13 +129,26 @@ def fit(
     return result
 
 
+def _counted(num_data: int | None, size: int, batch_size: int) -> int:
+    """Rows that the KL is divided by, with a word if they are fewer than there are."""
+    if num_data is not None and batch_size <= num_data < size:  # fewer than a batch are an error
+        warn(
+            f"`num_data` is {num_data}, and `train` has {size} rows: the KL counts as if there were fewer of them; "
+            "leave `num_data` out unless rows are repeated"
+        )
+    return size if num_data is None else num_data
+
+
 def _is_of_rows(data: Data) -> bool:
     """Whether a model sees rows of numbers on the CPU, so that the widths of its layers tell how large a step is."""
     x = None if isinstance(data, DataLoader) else data[0]
     return isinstance(x, Tensor) and x.ndim == 2 and x.is_floating_point() and x.device.type == "cpu"
 
 
-def _check_validation(data: Data | None, model: nn.Module, likelihood: Likelihood, settings: TrainingSettings) -> None:
+def _noise_to_follow(
+    data: Data | None, model: nn.Module, likelihood: Likelihood, settings: TrainingSettings
+) -> Tensor | None:
+    """Check held-out data, and find the noise that is to follow their residuals."""
     if data is None:
         if settings.patience is not None:
             raise ValueError("`patience` needs `validation` data")
@@ -153,6 +158,7 @@ def _check_validation(data: Data | None, model: nn.Module, likelihood: Likelihoo
         raise ValueError("`held_out_noise` draws rows of `validation` at random, got a loader; give inputs and targets")
     elif is_sharded(model) and isinstance(data.dataset, IterableDataset):
         raise ValueError("`validation` of a sharded model must give all processes as many batches, got a stream")
+    return noise_of(model, data) if settings.held_out_noise else None
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -176,7 +182,7 @@ class _Single:
         settings = self.settings
         set_epoch(self.data, epoch)
         self.model.train()
-        totals, num_rows = _zeros(_device_of(self.model)), 0
+        totals, num_rows = _zeros(device_of(self.model)), 0
         noise_seed = epoch_seed(settings.seed, epoch)
         for shard in self.group.batch_shards(self.data, settings.batch_size, settings.accumulate, noise_seed):
             state.step(self._losses(shard, totals), settings.max_norm)
@@ -198,7 +204,7 @@ class _Single:
     def _losses(self, shard: BatchShard, totals: Tensor) -> Iterator[Tensor]:
         """The loss of this process, part by part; the mean over processes is that of the whole batch."""
         _check_num_data(self.num_data, shard.num_rows)
-        autocast, device = self.settings.autocast, _device_of(self.model)
+        autocast, device = self.settings.autocast, device_of(self.model)
         share = shard.num_rows / self.group.world_size
         for i, (x, y, counted) in enumerate(shard.micro_batches, start=1):
             is_last = i == len(shard.micro_batches)
@@ -247,7 +253,7 @@ def _mixture_nll(
     group: ProcessGroup = ProcessGroup(),
 ) -> float:
     """Score the averaged predictive distribution of a few draws, as prediction will; processes share the rows."""
-    device, num_samples, seed = _device_of(model), settings.validation_samples, settings.seed
+    device, num_samples, seed = device_of(model), settings.validation_samples, settings.seed
     total = _zeros(device)
     # A sharded model must make the same calls on all processes, so that each of them scores all rows.
     mine = slice(None) if is_sharded(model) or deals_itself(data) else slice(group.rank, None, group.world_size)
@@ -268,7 +274,3 @@ def _mixture_nll(
 def _zeros(device: torch.device) -> Tensor:
     """Two sums on a device, in float64 where it has that."""
     return torch.zeros(2, dtype=torch.float32 if device.type == "mps" else torch.float64, device=device)
-
-
-def _device_of(model: nn.Module) -> torch.device:
-    return next(model.parameters()).device

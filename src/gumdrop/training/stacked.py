@@ -4,6 +4,7 @@ Small networks leave a processor waiting for the next call. Models of one archit
 number of steps are independent, so their parameters can be stacked and every step of all of them taken at once.
 """
 
+import itertools
 import math
 import os
 from collections.abc import Callable, Sequence
@@ -99,16 +100,12 @@ def fit_stacked(
     nll_of, choices = likelihood_of(likelihood), chosen(settings, changes)
     if rows is None:
         rows = [torch.arange(check_data(pair, "train", nll_of)) for pair in train]
-    _check_lengths(models, train, rows, held_out)
-    if weights is not None:
-        _check_weights(weights, train)
+    _check_rows(models, train, rows, held_out, weights)
     _check_held_out(choices, keep_best, held_out)
     check_lengthscale(nll_of.prior(choices.lengthscale), 1)
     identity = choices.identity(nll_of) | {"keep_best": keep_best, "model": list(dict.fromkeys(map(repr, models)))}
     if checkpoint is not None:
-        identity["data"] = _checksum_of(
-            [*(part for pair in train for part in pair), *rows, *(held_out or []), *(weights or [])]
-        )
+        identity["data"] = _checksum_of([*itertools.chain(*train), *rows, *(held_out or []), *(weights or [])])
     keep_what_is_freed()
     device = next(models[0].parameters()).device
     noises = [noise_of(model, held_out) for model in models] if choices.held_out_noise else []
@@ -117,14 +114,9 @@ def fit_stacked(
         train = _encoded(stacked, train)
         data = StackedRows(train, rows, weights, device)
         outside = None if held_out is None else StackedRows(train, held_out, weights, device)
-        state = TrainingState(
-            stacked,
-            adamw(stacked.groups(choices.weight_decay, choices.largest_rate_lr), choices, device),
-            steps=choices.epochs * math.ceil(data.longest / choices.batch_size),
-            settings=identity,
-            checkpoint=checkpoint,
-            states=stacked.states,
-        )
+        optimizer = adamw(stacked.groups(choices.weight_decay, choices.largest_rate_lr), choices, device)
+        steps, states = choices.epochs * math.ceil(data.longest / choices.batch_size), stacked.states
+        state = TrainingState(stacked, optimizer, steps=steps, settings=identity, checkpoint=checkpoint, states=states)
         results = run_epochs(_Stacked(stacked, data, outside, nll_of, choices, keep_best), state, choices, progress)
     for model, best in zip(models, state.best_states or stacked.states(), strict=True):
         model.load_state_dict(best, strict=False)  # tied parameters stand there once
@@ -132,20 +124,20 @@ def fit_stacked(
     return results
 
 
-def _check_lengths(
+def _check_rows(
     models: Sequence[nn.Module],
     train: Sequence[tuple[Tensor | RowSource, Tensor]],
     rows: Sequence[Tensor],
     held_out: Sequence[Tensor] | None,
+    weights: Sequence[Tensor] | None,
 ) -> None:
     if not models or not len(models) == len(train) == len(rows) == len(held_out or rows):
         raise ValueError(
             f"`models`, `train`, `rows` and `held_out` must be of one length, at least 1, got {len(models)}, "
             f"{len(train)}, {len(rows)} and {len(held_out or rows)}"
         )
-
-
-def _check_weights(weights: Sequence[Tensor], train: Sequence[tuple[Tensor | RowSource, Tensor]]) -> None:
+    if weights is None:
+        return
     sizes, expected = [tuple(weight.shape) for weight in weights], [(len(x),) for x, _ in train]
     if sizes != expected:
         raise ValueError(f"`weights` must hold one number for each row of `train`, shapes {expected}, got {sizes}")

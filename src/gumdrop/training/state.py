@@ -65,12 +65,7 @@ class TrainingState:
                 self._load(path, contents)
 
     def step(self, loss: Tensor | Iterable[Tensor], max_norm: float | None = None) -> None:
-        """Go one step down the gradient of the loss.
-
-        Args:
-            loss: A scalar, or the scalars that it is the sum of, each made when the one before is done with.
-            max_norm: Clip gradients to this norm; no clipping if None.
-        """
+        """Go one step down the gradient of a loss, or of the sum of parts made one by one, clipped to a norm."""
         self.optimizer.zero_grad()
         for part in [loss] if isinstance(loss, Tensor) else loss:
             part.backward()

@@ -25,16 +25,10 @@ Strength = TypeVar("Strength", bound=Hashable)
 
 
 def choose_strength(scores: Mapping[Strength, Tensor], weights: Tensor | None = None) -> Strength:
-    """Choose the strength with the best held-out scores, or 1 where the gain on it may be chance.
+    """Return the strength with the best held-out scores of weighted rows, (N,), or 1 if the gain may be chance.
 
-    Args:
-        scores: For each strength, or several, the held-out log likelihood of each row, shape (N,); NaN for rows that
-            have none.
-        weights: Weight of each row; 1 if None.
-
-    Returns:
-        The best strength; 1, if it is one of them and not worse by more than one standard error. The first where no
-        row has a score.
+    That is if 1 is one of them and not worse by more than one standard error. NaN is of rows that have no score; the
+    first where no row has one.
 
     Example:
         >>> rows = torch.zeros(100)
@@ -50,30 +44,14 @@ def choose_strength(scores: Mapping[Strength, Tensor], weights: Tensor | None = 
 
 
 def is_beyond_chance(gains: Tensor, weights: Tensor | None = None) -> bool:
-    """Tell whether gains of rows are above 0 on average by more than their standard error.
-
-    Args:
-        gains: Shape (N,); NaN for rows that have none.
-        weights: Weight of each row; 1 if None.
-
-    Returns:
-        Whether they are.
-    """
+    """Tell whether gains of weighted rows, (N,), NaN for none, are above 0 by more than their standard error."""
     mean = mean_score(gains, weights)
     spread = mean_score((gains - mean).square(), weights)
     return mean > (spread / gains.isfinite().sum().item()) ** 0.5
 
 
 def mean_score(scores: Tensor, weights: Tensor | None = None) -> float:
-    """Average the scores of the rows that have one.
-
-    Args:
-        scores: Shape (N,); NaN for rows that have none.
-        weights: Weight of each row; 1 if None.
-
-    Returns:
-        The mean; NaN if no row has a score.
-    """
+    """Average the scores of the weighted rows, (N,), that have one; NaN for those that have none, and if none has."""
     known = ~scores.isnan()
     counts = torch.ones(len(scores)) if weights is None else weights.cpu()
     counts = counts[known].double()

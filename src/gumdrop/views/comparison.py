@@ -3,9 +3,9 @@
 import math
 from pathlib import Path
 
-from gumdrop.machine.numerals import readable
 from gumdrop.tables.comparison import Against, Difference, RunComparison
 from gumdrop.views.html import write
+from gumdrop.views.info import shown_score
 from gumdrop.views.terminal import Voice, columns_table
 
 
@@ -75,11 +75,6 @@ def told(difference: Difference) -> tuple[str, str, str]:
     places = max(0, 2 - math.floor(math.log10(half))) if half else 0
     mean, low, high = (f"{value:+,.{places}f}" for value in (difference.mean, difference.low, difference.high))
     return mean, f"{low} to {high}", words
-
-
-def shown_score(value: float | None) -> str:
-    """A score."""
-    return "" if value is None else readable(value)
 
 
 def shown_setting(value: object) -> str:

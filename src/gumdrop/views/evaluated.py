@@ -47,16 +47,7 @@ def write_page(
     make = _known_in_part if schema.target.known else make
     surprise, words, view = make(model, predicted.frame, table)
     scores = [(score, v, before.get(score)) for score, v in (evaluation.scores | ranked(evaluation.ranking)).items()]
-    worst = [
-        (
-            int(rows[i]),
-            readable(float(known)) if isinstance(known := table[schema.target.name].iloc[i], Real) else shown(known),
-            *model.task.words(predicted.frame.iloc[i]),
-            words[i],
-            [shown(value) for value in table[schema.names].iloc[i]],
-        )
-        for i in np.argsort(-surprise, kind="stable")[:MOST].tolist()
-    ]
+    worst = np.argsort(-surprise, kind="stable")[:MOST].tolist()
     write(
         place,
         "evaluate.html.j2",
@@ -70,9 +61,16 @@ def write_page(
         shown=[_tile(*score) for score in scores[:TILES]],
         drift=predicted.drift,
         columns=schema.names,
-        rows=worst,
+        rows=[(int(rows[i]), *_row(model, table.iloc[i], predicted.frame.iloc[i], words[i])) for i in worst],
         notes=predicted.notes,
     )
+
+
+def _row(model: TableModel, cells: pd.Series, predicted: pd.Series, surprise: str) -> tuple[object, ...]:
+    """A row of the table as the page shows it: what was observed and predicted, how far that is off, the inputs."""
+    known = cells[model.schema.target.name]
+    observed = readable(float(known)) if isinstance(known, Real) else shown(known)
+    return observed, *model.task.words(predicted), surprise, [shown(value) for value in cells[model.schema.names]]
 
 
 def _tile(score: str, value: float | None, before: float | None) -> Tile:

@@ -76,7 +76,7 @@ def show_evaluation(voice: Voice, evaluation: Evaluation, fitted: FitResults | N
     beside = [] if fitted is None else [f"test part of the fit ({fitted.table.test_rows:,} rows)"]
     rows = columns_table(f"{evaluation.rows:,} rows", "", "this table", *beside)
     for name, value in (evaluation.scores | ranked(evaluation.ranking)).items():
-        rows.add_row(name, _readable(value), *(_readable(before.get(name)) for _ in beside))
+        rows.add_row(name, shown_score(value), *(shown_score(before.get(name)) for _ in beside))
     voice.show(rows)
 
 
@@ -110,11 +110,12 @@ def scores_table(scores: Sequence[Score], title: str) -> Table:
     rows = columns_table(title, "", *map(_heading, names))
     rows.columns[0].no_wrap = True  # headings have several words, and give way
     for score in scores:
-        rows.add_row(score.name, *(_readable(score.values[name]) for name in names))
+        rows.add_row(score.name, *(shown_score(score.values[name]) for name in names))
     return rows
 
 
-def _readable(value: float | None) -> str:
+def shown_score(value: float | None) -> str:
+    """A score, if there is one."""
     return "" if value is None else readable(value)
 
 

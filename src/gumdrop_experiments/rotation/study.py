@@ -18,6 +18,7 @@ from gumdrop_experiments.regularisation.study import EPOCHS, QUICK_EPOCHS, digit
 from gumdrop_experiments.regularisation.training import NETWORKS, PERCEPTRON_LR, Digits, trained
 from gumdrop_experiments.rotation import Settings
 from gumdrop_experiments.scoring import auroc
+from gumdrop_experiments.training import seeded
 
 PICTURE = 9978
 ANGLES = tuple(range(50, 128, 7))
@@ -41,7 +42,8 @@ def study(settings: Settings, run: Run) -> WithPictures:
     none |= {path.name: others(path, COMPARED) for path in settings.others}
     turned = rotated(images[min(PICTURE, len(images) - 1)], ANGLES)
     about = run.parts({name: partial(_trained, settings, run, name, digits) for name in SHOWN})
-    models = {name: NETWORKS[name].build().to(device) for name in SHOWN}
+    with seeded(seed):
+        models = {name: NETWORKS[name].build().to(device) for name in SHOWN}
     for name, model in models.items():
         model.load_state_dict(torch.load(run.checkpoint(name, keep=True), weights_only=True)["model"])
         model.eval()

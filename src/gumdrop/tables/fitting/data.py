@@ -150,12 +150,8 @@ def split_and_encode(
 ) -> TableData:
     """Split and encode rows of a table."""
     table = dataclasses.replace(table, frame=with_ends(table.frame, target, reading.known))
-    check_present(table.frame.columns, [target])
-    known = table.frame[target].notna().to_numpy()
-    check_known(known, target)
-    numbers = np.arange(1, len(known) + 1) if streamed is None else streamed.survey.rows + 1
-    with_target = table.frame if known.all() else table.frame[known]  # a selection is a copy
-    frame, rows = with_target.reset_index(drop=True), numbers[known]
+    frame, known = _with_target(table.frame, target)
+    rows = (np.arange(len(known)) if streamed is None else streamed.survey.rows)[known] + 1
     column = None if settings.split_by is None else split_column(frame, rows, target, settings, reading.dates)
     drop = [*reading.drop, *([column.name] if column is not None and column.kind == "groups" else [])]
     columns: Any = {"drop": drop, "known": reading.known, "positive": reading.positive}
@@ -184,6 +180,14 @@ def split_and_encode(
         streamed=streamed,
         **vars(parts),
     )
+
+
+def _with_target(frame: pd.DataFrame, target: str) -> tuple[pd.DataFrame, np.ndarray]:
+    """The rows whose target is known, and which these are."""
+    check_present(frame.columns, [target])
+    known = frame[target].notna().to_numpy()
+    check_known(known, target)
+    return (frame if known.all() else frame[known]).reset_index(drop=True), known  # a selection is a copy
 
 
 def _parts(

@@ -1,11 +1,11 @@
 """Fit a table: split it, train, hold a test part against plain models, and leave a folder that tells all."""
 
 import contextlib
-import dataclasses
 import os
 import tempfile
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -82,16 +82,12 @@ def fit_table(
         KeyboardInterrupt: If the run was interrupted before there was anything to keep.
         OSError: If the disk is full; what was trained is kept, and the same call goes on from there.
     """
-    if out is None:
-        with tempfile.TemporaryDirectory() as folder:
-            place, alone = Path(folder) / "model", dataclasses.replace(settings, compare=False)
-            return fit_table(
-                table, target, place, reading=reading, settings=alone, progress=progress, notify=notify, finish=finish
-            )
-    place, group, started = Path(out), with_long_timeout(process_group()), time.monotonic()
+    group, started = with_long_timeout(process_group()), time.monotonic()
     if not group.is_first:
         progress, notify = False, lambda note: None
     with contextlib.ExitStack() as stack:
+        place = Path(f"{stack.enter_context(tempfile.TemporaryDirectory())}/model" if out is None else out)
+        settings = replace(settings, compare=settings.compare and out is not None)
         full = f"the disk is full: {place} is as it was, and {place}.partial keeps what was trained"
         stack.enter_context(saying_that_the_disk_is_full(f"{full}; make room and try again"))
         partial = group.from_first(lambda: stack.enter_context(held_folder(place, overwrite=overwrite, notify=notify)))
@@ -105,17 +101,15 @@ def fit_table(
             trained, notes = _on_levels(data, settings, trained)
             part(TESTING)
             if group.is_first:
-                new = partial / NEW
-                model, results = _results(data, reading, settings, trained, twins, new)
-                trained = trained._replace(model=model)
+                model, results = _results(data, reading, settings, trained, twins, partial / NEW)
                 seconds = time.monotonic() - started
-                results = dataclasses.replace(results, notes=[*data.notes, *notes], stopped=stopped, seconds=seconds)
-                _write_rest(data, table, reading, settings, results, new)
-                finish(results, new)
+                results = replace(results, notes=[*data.notes, *notes], stopped=stopped, seconds=seconds)
+                _write_rest(data, table, reading, settings, results, partial / NEW)
+                finish(results, partial / NEW)
                 put_in_place(partial, place, overwrite=overwrite, keep_checkpoints=stopped is not None)
         for note in notes:
             notify(note)
-    return trained.model
+    return model if group.is_first else trained.model
 
 
 def _weights(data: TableData, settings: FitSettings) -> dict[str, float]:
@@ -135,7 +129,7 @@ def _trained(
         if data.streamed is not None or not settings.compare or stopped is not None:
             return trained, {}, stopped
         fitted = trained.fitted
-        alike = dataclasses.replace(settings, epochs=data.passes(settings, fitted), num_members=len(fitted.members))
+        alike = replace(settings, epochs=data.passes(settings, fitted), num_members=len(fitted.members))
         return trained, *train_twins(data, alike, trained.architecture, partial, part)
     except CheckpointError as error:
         raise TableError(
@@ -151,7 +145,7 @@ def _write_rest(
     write_results(results, partial)
     if results.stopped is None:  # what the table decided is written out, so that the file says all
         decided: dict[str, Any] = {name: results.settings[name] for name in ("epochs", "batch_size")}
-        settings = dataclasses.replace(settings, **decided)
+        settings = replace(settings, **decided)
     path = os.fspath(table) if isinstance(table, str | os.PathLike) else None
     again = f"{'TABLE.csv ' if path is None else ''}--config {CONFIG_FILE}"
     comments = [f"gumdrop {VERSION}; to repeat this run:  gumdrop fit {again} --out NEW_FOLDER"]
@@ -182,7 +176,7 @@ def _results(
     """Predict the test part, write model and predictions, and gather what the report is made of."""
     model, fitted, architecture, _ = trained
     predictions, seconds = _predictions(data, settings, trained, twins)
-    model = dataclasses.replace(model, cut=_cut(data, trained), profile=_profile(data, model, predictions[OURS]))
+    model = replace(model, cut=_cut(data, trained), profile=_profile(data, model, predictions[OURS]))
     save_model(model, place)
     tested = _write_predictions(data, model, predictions[OURS], place)
     target, inputs = data.schema.target, data.frame.iloc[data.test]
@@ -226,7 +220,7 @@ def _on_levels(data: TableData, settings: FitSettings, trained: TrainedModel) ->
         return trained, model.scale_notes
     watched = data.frame.iloc[data.train[: len(standing)]]
     conformal, notes = conformal_of(standing, watched, data.schema, settings.conformal_by)
-    return trained._replace(model=dataclasses.replace(model, conformal=conformal)), [*model.scale_notes, *notes]
+    return trained._replace(model=replace(model, conformal=conformal)), [*model.scale_notes, *notes]
 
 
 def _cut(data: TableData, trained: TrainedModel) -> Cut | None:
@@ -235,15 +229,11 @@ def _cut(data: TableData, trained: TrainedModel) -> Cut | None:
     if len(data.schema.target.classes) != 2:
         return None
     found: list[Any] = []
-    labels = []
     marked, (_, observed) = data.marked(data.train, model.background), data.part(data.train)
-    for member, rows in zip(model.ensemble.members, fitted.held_out, strict=True):
-        alone: Any = model.task.ensemble([member], data.schema.num_features)
-        alone = dataclasses.replace(model, ensemble=alone, num_samples=min(model.num_samples, 20))
+    for i, rows in enumerate(fitted.held_out):
         with limited_threads(1):
-            found.append(alone.predict_encoded(marked[rows]))
-        labels.append(observed[rows])
-    return model.task.best_cut(type(found[0]).joined(found), torch.cat(labels))
+            found.append(model.alone(i, min(model.num_samples, 20), model.seed).predict_encoded(marked[rows]))
+    return model.task.best_cut(type(found[0]).joined(found), observed[torch.cat(fitted.held_out)])
 
 
 def _profile(data: TableData, model: TableModel, prediction: Prediction) -> Profile:

@@ -9,7 +9,8 @@ from typing import NamedTuple
 
 from torch import nn
 
-from gumdrop.ensembles import Architecture, Build, EnsembleFit, Rows, choose, fit
+from gumdrop.ensembles import Architecture, EnsembleFit, Rows, choose, fit
+from gumdrop.ensembles.architecture import Build
 from gumdrop.ensembles.streaming import STREAMED, fit_streamed_ensemble
 from gumdrop.layers import PiecewiseLinear, dropout_blocks
 from gumdrop.networks.rates import fix_dropout
@@ -18,6 +19,7 @@ from gumdrop.tables.fitting.settings import FitSettings
 from gumdrop.tables.model import TableModel
 from gumdrop.tables.results import Stopped
 from gumdrop.tables.scoring import OURS
+from gumdrop.tables.streams.rows import StreamedRows
 from gumdrop.tables.task import task_of
 from gumdrop.training.checkpoints import read_checkpoint, write_checkpoint
 from gumdrop.training.progress import Show
@@ -130,7 +132,8 @@ def _train(
     """Train an ensemble with that strength of dropout which held-out rows prefer, or of a stream that of the ELBO."""
     task, of_members = task_of(data.schema.target), settings.ensemble()
     if data.streamed is not None:  # whose every strength would cost passes of its own
-        rows = data.streamed.rows(data.schema, data.schedule(settings)[0], settings.seed)
+        numbers = {"batch_size": data.schedule(settings)[0], "seed": settings.seed}
+        rows = StreamedRows(data.streamed.stream, data.schema, data.streamed.survey, **numbers)
         x, y = data.part(data.train[:4096])
         return fit_streamed_ensemble(
             functools.partial(build, architecture, None),

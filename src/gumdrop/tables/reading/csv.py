@@ -25,7 +25,8 @@ def read_csv(
     if spelled:
         frame[spelled] = _parse(source, separator, names, usecols=spelled, dtype=str)
     frame = tidy(frame)
-    for column in _long_numbers(frame):
+    floats = [column for column in names if frame[column].dtype == float]
+    for column in (name for name in floats if frame[name].abs().max() >= EXACT):  # missing cells make integers floats
         integers = _integers(_parse(source, separator, names, usecols=[column], dtype=str)[column].str.strip())
         frame[column] = frame[column] if integers is None else integers
     floats = [column for column in names if frame[column].dtype == float]
@@ -47,11 +48,6 @@ def read_marks(
     decimal = decimal or _decimal_of(marked.values())
     frame, notes = _with_numbers(frame, marked, decimal)
     return frame, decimal, notes
-
-
-def _long_numbers(frame: pd.DataFrame) -> list[str]:
-    """Columns of floats so large that integers may have lost digits: missing cells make pandas take floats."""
-    return [name for name in frame.columns if frame[name].dtype == float and frame[name].abs().max() >= EXACT]
 
 
 def _integers(text: pd.Series) -> Any:

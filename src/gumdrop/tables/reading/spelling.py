@@ -104,9 +104,3 @@ def plain_numbers(column: pd.Series) -> tuple[np.ndarray, np.ndarray]:
         return values, np.isnan(values) & column.notna().to_numpy()
     values = column.to_numpy(dtype=np.float64, na_value=np.nan, copy=True)
     return values, np.zeros(len(values), dtype=bool)
-
-
-def values_of(column: pd.Series) -> np.ndarray:
-    """The numbers of a column, without its missing cells."""
-    values = plain_numbers(column)[0]
-    return values[~np.isnan(values)]

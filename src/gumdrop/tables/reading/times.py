@@ -194,13 +194,3 @@ def parse_cycle(column: pd.Series, cycle: Cycle) -> np.ndarray:
     codes, distinct = pd.factorize(column)
     read = [CYCLES[cycle].read(str(value).strip()) for value in distinct]
     return np.array([np.nan if value is None else value for value in [*read, None]])[codes]
-
-
-def place_name(value: float, cycle: Cycle) -> str:
-    """Return a place on a cycle as people write it; a time of day to the minute that has begun.
-
-    Example:
-        >>> place_name(3.0, "month"), place_name(2.0, "weekday"), place_name(14.5, "time of day")
-        ('March', 'Tuesday', '14:30')
-    """
-    return CYCLES[cycle].write(value)

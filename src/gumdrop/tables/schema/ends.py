@@ -17,18 +17,10 @@ SEEN = {"1": True, "0": False, "true": True, "false": False, "yes": True, "no": 
 
 
 def with_ends(frame: pd.DataFrame, target: str, known: Sequence[str]) -> pd.DataFrame:
-    """Put what is known of a target into one column.
+    """Return a table whose target is a column of intervals, missing where nothing is known; as it is if all is.
 
-    Args:
-        frame: The table.
-        target: What the column is called: with an event the times, with two ends a name that is new.
-        known: The column of the event, or those of the lower and the upper ends; none for a target as it is.
-
-    Returns:
-        The table with intervals as its target, missing where nothing is known.
-
-    Raises:
-        TableError: If a cell says what cannot be.
+    What is known is told by the column of the event, the target being the times, or by those of the lower and the upper
+    end, the target being a new name.
 
     Example:
         >>> frame = pd.DataFrame({"weeks": [3.0, 5.0], "left": [1, 0]})

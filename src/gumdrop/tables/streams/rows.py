@@ -29,28 +29,26 @@ class StreamedRows(IterableDataset[tuple[Tensor, Tensor]]):
 
     Pieces are read in random order, and rows are shuffled within a window of some hundred thousand. Under torchrun
     each process reads pieces of its own, or its share of each piece where there are few. A pass is cut into epochs of
-    about a million rows, so that a long one can be watched and continued. Rows whose numbers are in ``left_out``,
-    ascending, test; ``num_rows`` others are left.
+    about a million rows, so that a long one can be watched and continued. The sample of the survey is left out.
     """
 
     def __init__(
         self,
         stream: TableStream,
         schema: TableSchema,
+        found: Survey,
         *,
-        left_out: np.ndarray,
-        num_rows: int,
         batch_size: int = 1024,
         window: int = WINDOW_ROWS,
         seed: int = 0,
     ) -> None:
-        self._stream, self._schema, self._left_out = stream, schema, left_out
-        self.num_rows, self._window, self._seed = num_rows, window, seed
+        self._stream, self._schema, self._left_out = stream, schema, found.rows
+        self.num_rows, self._window, self._seed = found.num_known, window, seed
         self._group = process_group()
         self._batch_size = max(1, batch_size // self._group.world_size)
         self._by_piece = len(stream.pieces) >= PIECES_OF_A_PROCESS * self._group.world_size
         most = len(stream.pieces) // (PIECES_OF_A_PROCESS * self._group.world_size) if self._by_piece else 1
-        self.epochs_of_a_pass = max(1, min(num_rows // ROWS_OF_AN_EPOCH, most))
+        self.epochs_of_a_pass = max(1, min(self.num_rows // ROWS_OF_AN_EPOCH, most))
         self._epoch = 0
 
     def __len__(self) -> int:
@@ -129,17 +127,6 @@ class StreamedTable:
     """Statistics, and the sample."""
     table: Table
     """The sample, as a table of its own."""
-
-    def rows(self, schema: TableSchema, batch_size: int, seed: int) -> StreamedRows:
-        """Encode all rows but the sample."""
-        return StreamedRows(
-            self.stream,
-            schema,
-            left_out=self.survey.rows,
-            num_rows=self.survey.num_known,
-            batch_size=batch_size,
-            seed=seed,
-        )
 
 
 def open_stream(path: Path, target: str, *, drop: Sequence[str] = (), seed: int = 0) -> StreamedTable:

@@ -9,7 +9,8 @@ import numpy as np
 import pandas as pd
 from torch import Tensor, nn
 
-from gumdrop.ensembles import Architecture, Ensemble, RegressionEnsemble
+from gumdrop.ensembles import Architecture, RegressionEnsemble
+from gumdrop.ensembles.models import Ensemble
 from gumdrop.layers import PiecewiseLinear
 from gumdrop.likelihoods import PLAIN, ClassificationPrediction, Likelihood, RegressionPrediction, TargetScale
 from gumdrop.tables.results import Better, Calibration, ClassificationRows, Curves, Ranking, RegressionRows
@@ -126,16 +127,10 @@ class TableTask(ABC, Generic[P]):
         """Lay a prediction out as columns, see `TableModel.prediction_frame`."""
 
     @abstractmethod
-    def quantiles(self, prediction: P, probabilities: Sequence[float]) -> dict[str, np.ndarray]:
-        """Lay quantiles out as columns, such as `q10` and `q97.5`."""
-
-    @abstractmethod
-    def levels(self, prediction: P) -> dict[str, np.ndarray]:
-        """Lay the probabilities of the levels of a target that is recorded in steps out as columns, such as `p(3)`."""
-
-    @abstractmethod
-    def above(self, prediction: P, values: Sequence[float]) -> dict[str, np.ndarray]:
-        """Lay the probability that the target is above some values out as columns, such as `p(>3)`."""
+    def columns_on_request(
+        self, prediction: P, quantiles: Sequence[float], at: Sequence[float], levels: bool
+    ) -> dict[str, np.ndarray]:
+        """Lay out quantiles, as `q97.5`, the probability above some values, as `p(>3)`, and of levels, as `p(3)`."""
 
     @abstractmethod
     def observed(self, encoded: np.ndarray, cells: pd.Series) -> Tensor:

@@ -69,20 +69,16 @@ class Classification(TableTask[ClassificationPrediction]):
             )
         return named
 
-    def quantiles(self, prediction: ClassificationPrediction, probabilities: Sequence[float]) -> dict[str, np.ndarray]:
+    def columns_on_request(
+        self, prediction: ClassificationPrediction, quantiles: Sequence[float], at: Sequence[float], levels: bool
+    ) -> dict[str, np.ndarray]:
         """Classes have none."""
-        if probabilities:
+        if quantiles:
             raise TableError("`--quantiles` are of numbers, and this model predicts classes: leave them away")
-        return {}
-
-    def levels(self, prediction: ClassificationPrediction) -> dict[str, np.ndarray]:
-        """Classes have none."""
-        raise TableError("`--levels` are of numbers, and those of classes are always written: leave it away")
-
-    def above(self, prediction: ClassificationPrediction, values: Sequence[float]) -> dict[str, np.ndarray]:
-        """Classes are above nothing."""
-        if values:
+        if at:
             raise TableError("`--at` is of numbers, and this model predicts classes: leave it away")
+        if levels:
+            raise TableError("`--levels` are of numbers, and those of classes are always written: leave it away")
         return {}
 
     def observed(self, encoded: np.ndarray, cells: pd.Series) -> Tensor:

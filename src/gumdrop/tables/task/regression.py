@@ -10,7 +10,8 @@ import pandas as pd
 import torch
 from torch import Tensor, nn
 
-from gumdrop.ensembles import NoiseFunction, RegressionEnsemble
+from gumdrop.ensembles import RegressionEnsemble
+from gumdrop.ensembles.noise import NoiseFunction
 from gumdrop.ensembles.scaling import which_atom
 from gumdrop.likelihoods import PLAIN, Gaussian, HurdlePrediction, RegressionPrediction, TargetScale
 from gumdrop.likelihoods.hurdle import gaussian_on
@@ -153,9 +154,14 @@ class Regression(TableTask[RegressionPrediction]):
             columns |= {f"p({atom:.10g})": p for atom, p in zip(self.target.atoms, probabilities, strict=True)}
         return {name: value.squeeze(1).numpy() for name, value in columns.items()}
 
-    def quantiles(self, prediction: RegressionPrediction, probabilities: Sequence[float]) -> dict[str, np.ndarray]:
-        """Of the mixture, so that they agree with the interval."""
-        return {f"q{100 * p:.12g}": prediction.quantile(p).squeeze(1).numpy() for p in probabilities}
+    def columns_on_request(
+        self, prediction: RegressionPrediction, quantiles: Sequence[float], at: Sequence[float], levels: bool
+    ) -> dict[str, np.ndarray]:
+        """Of the mixture, so that quantiles agree with the interval; above times it is the survival."""
+        found = {f"q{100 * p:.12g}": prediction.quantile(p) for p in quantiles}
+        found |= {f"p(>{value:.10g})": 1 - prediction.cdf(prediction.mean.new_tensor(value)) for value in at}
+        columns = {name: each.squeeze(1).numpy() for name, each in found.items()}
+        return columns | self.levels(prediction) if levels else columns
 
     def levels(self, prediction: RegressionPrediction) -> dict[str, np.ndarray]:
         """Of the cells of one step around the levels of training."""
@@ -171,11 +177,6 @@ class Regression(TableTask[RegressionPrediction]):
             )
         probabilities = prediction.level_probabilities(steps.levels.tolist(), steps.size).squeeze(1).numpy()
         return {f"p({level:.10g})": each for level, each in zip(steps.levels, probabilities.T, strict=True)}
-
-    def above(self, prediction: RegressionPrediction, values: Sequence[float]) -> dict[str, np.ndarray]:
-        """Of times the survival."""
-        found = {value: 1 - prediction.cdf(prediction.mean.new_tensor(value)) for value in values}
-        return {f"p(>{value:.10g})": each.squeeze(1).numpy() for value, each in found.items()}
 
     def observed(self, encoded: np.ndarray, cells: pd.Series) -> Tensor:
         """Targets in units, in float64."""

@@ -64,14 +64,7 @@ class ProcessGroup:
         return self.rank == 0
 
     def sum(self, value: Tensor) -> Tensor:
-        """Sum a tensor over all processes.
-
-        Args:
-            value: Of the same shape everywhere.
-
-        Returns:
-            The sum, the same everywhere; ``value`` itself is left as it is.
-        """
+        """Sum a tensor of one shape over all processes; the tensor itself is left as it is."""
         if self.world_size == 1:
             return value
         total = value.detach().clone()
@@ -91,17 +84,7 @@ class ProcessGroup:
         return values
 
     def from_first(self, compute: Callable[[], T]) -> T:
-        """Compute something on the first process and give it to all; what it raises is raised everywhere.
-
-        Args:
-            compute: Called on the first process alone.
-
-        Returns:
-            What it returned.
-
-        Raises:
-            Exception: Whatever ``compute`` raises.
-        """
+        """Compute something on the first process alone and give it to all; what it raises is raised everywhere."""
         if self.world_size == 1:
             return compute()
         box: list[Any] = [None, None]
@@ -220,14 +203,7 @@ def _long_timeout_channel() -> Any:
 
 
 def with_long_timeout(group: ProcessGroup) -> ProcessGroup:
-    """Give a process group a timeout of days, for work in which processes do not keep in step.
-
-    Args:
-        group: From `process_group`, on all of the processes.
-
-    Returns:
-        The same processes.
-    """
+    """Give a process group a timeout of days, for work in which processes do not keep in step."""
     return group if group.world_size == 1 else dataclasses.replace(group, channel=_long_timeout_channel())
 
 
@@ -261,11 +237,7 @@ def _await_others(store: dist.Store, size: int) -> None:
 
 @contextlib.contextmanager
 def single_process() -> Iterator[None]:
-    """Context in which this process works by itself, whatever torchrun says.
-
-    Yields:
-        Nothing.
-    """
+    """Context in which this process works by itself, whatever torchrun says."""
     token = _LONE.set(True)
     try:
         yield

@@ -105,14 +105,7 @@ def is_sharded(model: nn.Module) -> bool:
 
 
 def gathered(state: Any) -> Any:
-    """Put the tensors of a state together, from the parts that the processes hold; all of them must call it.
-
-    Args:
-        state: Tensors in dicts and lists, as of a model or an optimiser.
-
-    Returns:
-        The same with whole tensors.
-    """
+    """Put the tensors in dicts and lists together, from the parts that the processes hold; all of them must call it."""
     if isinstance(state, dict):
         return {key: gathered(value) for key, value in state.items()}
     if isinstance(state, list):
@@ -121,15 +114,7 @@ def gathered(state: Any) -> Any:
 
 
 def placed_as(parameter: Tensor, value: Any) -> Any:
-    """Take this process's part of a whole tensor, as it has one of a parameter; the opposite of `gathered`.
-
-    Args:
-        parameter: Tells which part.
-        value: A whole tensor; anything of another shape is given back as it is.
-
-    Returns:
-        The part.
-    """
+    """Take this process's part of a whole tensor, as it has one of a parameter; the opposite of `gathered`."""
     if not _is_piece(parameter) or not isinstance(value, Tensor) or value.shape != parameter.shape:
         return value
     from torch.distributed.tensor import DTensor, distribute_tensor

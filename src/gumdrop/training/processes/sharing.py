@@ -29,20 +29,10 @@ def fit_shared(
     progress: Show = False,
     **options: Any,
 ) -> list[FitResult]:
-    """Train models as `gumdrop.training.fit_stacked` does, shared out among the processes that torchrun started.
+    """Return what `gumdrop.training.fit_stacked` does of models that are shared out among the processes of torchrun.
 
-    Each process draws masks of its own. One that gets no model waits.
-
-    Args:
-        models: Converted models, the same on each process.
-        train: Inputs and targets of each model.
-        settings: The settings.
-        checkpoint: File to continue from if it exists; processes beyond the first add their number to its name.
-        progress: Show a progress bar, that of the first process.
-        options: All else, for `gumdrop.training.fit_stacked`.
-
-    Returns:
-        One result for each model, on each process.
+    Each process draws masks of its own, and those beyond the first add their number to the name of the checkpoint. One
+    that gets no model waits. All of them get all results.
     """
     group = with_long_timeout(process_group())
     if group.world_size == 1:

@@ -32,9 +32,10 @@ def _index(places: Sequence[dict[str, str]], runs: Sequence[Run]) -> bytes:
     """The page, with what tells it where the page of each run is."""
     facts = [{"name": run.name, "title": run.title, "note": run.note} for run in runs]
     listed = [fact | place for fact, place in zip(facts, places, strict=True)]
+    safe = json.dumps(listed, ensure_ascii=True).replace("<", "\\u003c")  # JSON that may stand in a script
 
     def inline(tag: re.Match[str]) -> str:
-        code = f"Gumdrop.runs = {_script(listed)};\n" if tag[1] == "runs.js" else _read(tag[1])
+        code = f"Gumdrop.runs = {safe};\n" if tag[1] == "runs.js" else _read(tag[1])
         return f"<script{tag[2] or ''}>\n{code}</script>"
 
     page = STYLE.sub(lambda tag: f"<style>\n{_read(tag[1])}</style>", _read("index.html"))
@@ -45,20 +46,8 @@ def _read(name: str) -> str:
     return (STATIC / name).read_text(encoding="utf-8")
 
 
-def _script(value: object) -> str:
-    """JSON that may stand in a script."""
-    return json.dumps(value, ensure_ascii=True).replace("<", "\\u003c")
-
-
 def write_site(place: str | os.PathLike[str], *, runs: Sequence[Run] = ()) -> Path:
-    """Write the page as one file if its name ends in .html, else as files into a new folder or one of ours.
-
-    Args:
-        place: Where to; a file or folder that is something else is left alone.
-        runs: Runs to show.
-
-    Returns:
-        The file to look at, which works as a file and from any server, offline.
+    """Return the file to look at: the page as one file if its name ends in .html, else as files into a folder of ours.
 
     Raises:
         ValueError: If something else is there.

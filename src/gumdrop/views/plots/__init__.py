@@ -37,7 +37,7 @@ from gumdrop.views.plots.style import (
     evenly,
     set_apart,
 )
-from gumdrop.views.plots.survival import quantile_calibration, survival_calibration, survival_curves
+from gumdrop.views.plots.survival import survival_calibration, survival_curves
 from gumdrop.views.plots.training import rates_over_training, site_colours, training_curve
 
 __all__ = [
@@ -61,7 +61,6 @@ __all__ = [
     "grouped_error",
     "precision_recall",
     "predicted_against_observed",
-    "quantile_calibration",
     "rates_over_training",
     "reliability",
     "residuals_by_category",

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.axis import Axis
 from matplotlib.collections import PolyCollection
 from matplotlib.colors import to_rgba
 from matplotlib.figure import Figure
@@ -106,7 +107,17 @@ def predicted_against_observed(
     return dress(ax, f"observed {shortened_text(name, 24)}", f"predicted {shortened_text(name, 24)}")
 
 
-def calibration(expected: ArrayLike, observed: ArrayLike, *, rows: int | None = None, ax: Axes | None = None) -> Axes:
+INTERVALS = "share of rows the interval should hold", "share of rows it did hold"
+
+
+def calibration(
+    expected: ArrayLike,
+    observed: ArrayLike,
+    *,
+    rows: int | None = None,
+    labels: tuple[str, str] = INTERVALS,
+    ax: Axes | None = None,
+) -> Axes:
     """Share of rows inside each central interval, against the share that should be, beside what chance explains."""
     ax = unit_square(axes_or_new(ax))
     if rows:
@@ -114,15 +125,9 @@ def calibration(expected: ArrayLike, observed: ArrayLike, *, rows: int | None = 
         chance = 2 * np.sqrt(p * (1 - p) / rows)
         low, high = np.clip(p - chance, 0, 1), np.clip(p + chance, 0, 1)
         ax.fill_between(p, low, high, color=INK, alpha=0.09, linewidth=0)
-    ax.plot(
-        np.asarray(expected, float),
-        np.asarray(observed, float),
-        "o-",
-        color=BLUE,
-        markersize=3.5,
-        linewidth=1.6,
-    )
-    return dress(ax, "share of rows the interval should hold", "share of rows it did hold")
+    ends = np.asarray(expected, float), np.asarray(observed, float)
+    ax.plot(*ends, "o-", color=BLUE, markersize=3.5, linewidth=1.6)
+    return dress(ax, *labels)
 
 
 def precision_recall(
@@ -150,7 +155,7 @@ def distribution(values: ArrayLike, *, name: str, shares: bool = False, ax: Axes
     ax.hist(numbers, bins=int(np.clip(np.sqrt(numbers.size), 4, 30)), color=PINK, rwidth=0.92)
     ax.xaxis.set_major_locator(MaxNLocator(4, steps=[1, 2, 2.5, 5, 10]))
     ax.xaxis.set_major_formatter(PERCENT if shares else Amounts())
-    return _rows(dress(ax, shortened_text(name, 40), "rows"))
+    return _counted(dress(ax, shortened_text(name, 40), "rows"), ax.yaxis)
 
 
 def frequencies(names: Sequence[str], counts: Sequence[int], *, most: int = 12, ax: Axes | None = None) -> Axes:
@@ -182,7 +187,8 @@ def sorted_intervals(
     ax.plot(pick + 1, guess[rows], ".", color=INK, markersize=3)
     ax.yaxis.set_major_locator(MaxNLocator(5, steps=[1, 2, 2.5, 5, 10]))
     ax.yaxis.set_major_formatter(Amounts())
-    return _sorted(dress(ax, "rows, smallest prediction first", f"predicted {shortened_text(name, 24)}"))
+    label = f"predicted {shortened_text(name, 24)}"
+    return _counted(dress(ax, "rows, smallest prediction first", label), ax.xaxis)
 
 
 def uncertainty_parts(epistemic: ArrayLike, aleatoric: ArrayLike, *, label: str, ax: Axes | None = None) -> Axes:
@@ -197,19 +203,13 @@ def uncertainty_parts(epistemic: ArrayLike, aleatoric: ArrayLike, *, label: str,
     ax.set_ylim(0, 1.3 * float((noise + lacking).max()) or 1.0)  # room for the legend
     ax.yaxis.set_major_locator(MaxNLocator(5, steps=[1, 2, 2.5, 5, 10]))
     ax.yaxis.set_major_formatter(Amounts())
-    return add_legend(_sorted(dress(ax, "rows, surest first", label)))
+    return add_legend(_counted(dress(ax, "rows, surest first", label), ax.xaxis))
 
 
-def _sorted(ax: Axes) -> Axes:
-    ax.xaxis.set_major_locator(MaxNLocator(4, integer=True))
-    ax.xaxis.set_major_formatter(Amounts())
-    ax.grid(visible=False, axis="x")
-    return ax
-
-
-def _rows(ax: Axes) -> Axes:
-    ax.yaxis.set_major_locator(MaxNLocator(4, integer=True))
-    ax.yaxis.set_major_formatter(Amounts())
+def _counted(ax: Axes, axis: Axis) -> Axes:
+    """Count rows along an axis."""
+    axis.set_major_locator(MaxNLocator(4, integer=True))
+    axis.set_major_formatter(Amounts())
     ax.grid(visible=False, axis="x")
     return ax
 

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 
-import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 from numpy.typing import ArrayLike
@@ -53,13 +52,3 @@ def survival_calibration(at: Sequence[tuple[str, Sequence[float], Sequence[float
     dress(ax, "predicted to last longer", "did last longer (Kaplan-Meier)")
     ax.legend(frameon=False, fontsize=SIZE, labelcolor=INK, loc="upper left")
     return ax
-
-
-def quantile_calibration(expected: ArrayLike, observed: ArrayLike, *, rows: int, ax: Axes | None = None) -> Axes:
-    """Share of rows below each of their quantiles, beside what chance explains."""
-    ax = unit_square(axes_or_new(ax))
-    p = np.linspace(0, 1, 101)
-    chance = 2 * np.sqrt(p * (1 - p) / rows)
-    ax.fill_between(p, np.clip(p - chance, 0, 1), np.clip(p + chance, 0, 1), color=INK, alpha=0.09, linewidth=0)
-    ax.plot(expected, observed, "o-", color=PALETTE[0], markersize=3.5, linewidth=1.6)
-    return dress(ax, "share of rows that should be below", "share of rows that are below")

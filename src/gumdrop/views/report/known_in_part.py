@@ -64,5 +64,6 @@ def _pictures(results: FitResults, curves: Curves) -> list[Picture]:
         pictures.append(Picture(svg(plots.survival_calibration(at), "at", "Calibration at three times"), told))
     given = results.calibration
     expected, observed = ([value or 0.0 for value in values] for values in (given.expected, given.observed))
-    ax = plots.quantile_calibration(expected, observed, rows=len(results.test.row))
+    labels = "share of rows that should be below", "share of rows that are below"
+    ax = plots.calibration(expected, observed, rows=len(results.test.row), labels=labels)
     return [*pictures, Picture(svg(ax, "calibration", "Share of rows below each quantile"), QUANTILES)]

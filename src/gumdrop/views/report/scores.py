@@ -129,17 +129,14 @@ def _is_farther(main: Column, ours: int, blind: int) -> bool:
 def _is_skilled(row: Score, num_rows: int) -> bool:
     """Whether a model is better than one that does not look at the inputs, in guesses or in probabilities."""
     gains = row.skill
-    return not row.unskilled and (gains is None or any(_is_better(gain, num_rows) for gain in gains.values()))
+    better = gains is None or any(_judged(gain, num_rows).verdict == "better" for gain in gains.values())
+    return better and not row.unskilled
 
 
 def _guesses_better(row: Score, num_rows: int) -> bool:
     """The same of its guesses alone."""
     gains = row.skill or {}
-    return all(_is_better(gain, num_rows) for name, gain in gains.items() if name != LIKELIHOOD)
-
-
-def _is_better(gain: Gain, num_rows: int) -> bool:
-    return _judged(gain, num_rows).verdict == "better"
+    return all(_judged(gain, num_rows).verdict == "better" for name, gain in gains.items() if name != LIKELIHOOD)
 
 
 def _pairs(results: FitResults, test: TestRows) -> dict[str, Pair]:

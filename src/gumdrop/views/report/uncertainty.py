@@ -1,7 +1,6 @@
 """Whether stated uncertainty can be trusted: calibration, and whether uncertain rows are the wrong ones."""
 
 import math
-from collections.abc import Callable
 
 import numpy as np
 from markupsafe import Markup
@@ -91,7 +90,7 @@ def uncertainty_view(test: TestRows) -> dict[str, object]:
 
 def _groups_figure(test: TestRows, groups: np.ndarray, chances: tuple[float, float]) -> Markup:
     foretold = plots.grouped_error(test.uncertainty, test.expected, summary=test.summary)
-    told, label = _error_words(test)
+    told, label = (number, "RMSE") if test.regression else (percent, "share predicted wrongly")
     ax = plots.error_by_uncertainty(
         test.uncertainty, test.error, expected=test.expected, chance=chances, summary=test.summary, label=label
     )
@@ -100,8 +99,3 @@ def _groups_figure(test: TestRows, groups: np.ndarray, chances: tuple[float, flo
         for i, (height, hoped) in enumerate(zip(groups, foretold, strict=True))
     ]
     return svg(ax, "groups", f"{label} from the surest to the least sure rows", bars, reach=16)
-
-
-def _error_words(test: TestRows) -> tuple[Callable[[float], str], str]:
-    """How an error is written, and what it is."""
-    return (number, "RMSE") if test.regression else (percent, "share predicted wrongly")

@@ -7,7 +7,7 @@ from builders import house
 BUDGETS = {
     "attribution": 1305,
     "cli": 1005,
-    "ensembles": 1681,
+    "ensembles": 1678,
     "estimators": 1305,
     "export": 1346,
     "functional": 412,
@@ -15,12 +15,12 @@ BUDGETS = {
     "likelihoods": 2561,
     "machine": 483,
     "metrics": 1013,
-    "networks": 1722,
+    "networks": 1718,
     "objective": 350,
     "prediction": 1734,
-    "tables": 7911,
+    "tables": 7907,
     "training": 2434,
-    "views": 2980,
+    "views": 2979,
 }
 """Lines of a room. Lower a figure when lines go; raise one only with a word in the commit on what was not replaced."""
 

@@ -53,6 +53,7 @@ def fit_streamed_ensemble(
     batch_size, passes = stream_schedule(rows.num_rows, batch_size=settings.batch_size, passes=settings.epochs)
     count, epochs = settings.members_for(rows.num_rows), passes * rows.epochs_of_a_pass
     seeds = torch.randint(2**31, (count,), generator=torch.Generator().manual_seed(settings.seed)).tolist()
+    place = None if checkpoint is None else Path(checkpoint)
     for i, seed in enumerate(seeds):
         with torch.random.fork_rng(devices=[]):
             torch.random.default_generator.manual_seed(seed)
@@ -64,7 +65,7 @@ def fit_streamed_ensemble(
                 likelihood=likelihood,
                 validation=(held_out.x, held_out.y),
                 num_data=rows.num_rows,
-                checkpoint=None if checkpoint is None else _numbered(Path(checkpoint), i),
+                checkpoint=place and place.with_name(f"{place.stem}-{i}{place.suffix}"),
                 progress=part_of(progress, "network", i + 1, count),
                 settings=replace(settings, seed=seed).of_members(likelihood, epochs=epochs, batch_size=batch_size),
             )
@@ -73,7 +74,3 @@ def fit_streamed_ensemble(
     everywhere = [torch.arange(len(held_out))] * count
     ensemble, found = ensemble_of(members, held_out, everywhere, settings, likelihood, Scaling(scale))
     return EnsembleFit(ensemble, results, everywhere, *found)
-
-
-def _numbered(place: Path, number: int) -> Path:
-    return place.with_name(f"{place.stem}-{number}{place.suffix}")

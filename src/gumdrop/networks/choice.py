@@ -79,7 +79,8 @@ def choose(
         surprise = None if reason else _cannot_convert(module, kind, matrix is not None)
         if not (reason or (wanted(name, module, predicate=None) if surprise else wanted(name, module))):
             reason = "excluded by `include`, `exclude`, `types` or `predicate`"
-        if not (reason or surprise or name in named or _has_rest(module, recurrent)) and reads_one_unit(module, matrix):
+        has_rest = isinstance(module, nn.RNNBase) and (recurrent or module.num_layers > 1)  # to drop, beside its input
+        if not (reason or surprise or name in named or has_rest) and reads_one_unit(module, matrix):
             reason = f"{type(module).__name__} reads one unit, and would lose all of its input; name it in `include`"
         if kind is not None and kind.weight_input_dim is not None and not (reason or surprise):
             weight = id(next(module.parameters(), None))
@@ -108,11 +109,6 @@ def set_aside(model: nn.Module) -> tuple[set[int], dict[int, str]]:
                 name, why = IDLE[cls]
                 idle.update((id(child), why) for child in module.get_submodule(name).modules())
     return inside, idle
-
-
-def _has_rest(module: nn.Module, recurrent: bool) -> bool:
-    """Tell whether a recurrent module has something to drop beside its input."""
-    return isinstance(module, nn.RNNBase) and (recurrent or module.num_layers > 1)
 
 
 def _nothing_to_convert(module: nn.Module, kind: LayerKind | None, is_asked_for: bool) -> str | None:

@@ -58,7 +58,10 @@ def write_page(
         fitted_rows=f"{fitted.table.test_rows:,}" if fitted else "",
         scores=scores,
         meanings=evaluation.meanings,
-        shown=[_tile(*score) for score in scores[:TILES]],
+        shown=[
+            Tile(number(v, 4), score, "" if was is None else f"{number(was, 4)} on the test part of the fit")
+            for score, v, was in scores[:TILES]
+        ],
         drift=predicted.drift,
         columns=schema.names,
         rows=[(int(rows[i]), *_row(model, table.iloc[i], predicted.frame.iloc[i], words[i])) for i in worst],
@@ -71,10 +74,6 @@ def _row(model: TableModel, cells: pd.Series, predicted: pd.Series, surprise: st
     known = cells[model.schema.target.name]
     observed = readable(float(known)) if isinstance(known, Real) else shown(known)
     return observed, *model.task.words(predicted), surprise, [shown(value) for value in cells[model.schema.names]]
-
-
-def _tile(score: str, value: float | None, before: float | None) -> Tile:
-    return Tile(number(value, 4), score, "" if before is None else f"{number(before, 4)} on the test part of the fit")
 
 
 def _observed(model: TableModel, table: pd.DataFrame) -> np.ndarray:

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -206,10 +205,15 @@ class Regression(TableTask[RegressionPrediction]):
                 f"log of the probability of the observed value as it is recorded, in steps of {cell(step)}, in nats per"
             )
             beside = "row; unlike the density, it cannot be raised by piling up on the levels"
-            found[STEP_LIKELIHOOD] = Measure("higher", f"{mass} {beside}", partial(_mean_log_mass, half=step / 2))
+            found[STEP_LIKELIHOOD] = Measure(
+                "higher", f"{mass} {beside}", lambda p, y: p.log_probability(y - step / 2, y + step / 2).mean()
+            )
         inside = f"share of test rows inside their interval; should be {coverage:.0%}"
-        held = Measure("target", inside, partial(_share_inside, coverage=coverage))
-        return found | {f"coverage of {coverage:.0%} interval": held}
+
+        def held(prediction: RegressionPrediction, observed: Tensor) -> Tensor:
+            return interval_coverage(*prediction.interval(coverage), observed)
+
+        return found | {f"coverage of {coverage:.0%} interval": Measure("target", inside, held)}
 
     def guess_gains(
         self, ours: RegressionPrediction, other: RegressionPrediction, observed: Tensor
@@ -252,11 +256,3 @@ class Regression(TableTask[RegressionPrediction]):
     def answer(self, output: Tensor) -> Tensor:
         """The mean, and the logits of atoms."""
         return output.chunk(2, dim=-1)[0].sum(-1)
-
-
-def _share_inside(prediction: RegressionPrediction, observed: Tensor, coverage: float) -> Tensor:
-    return interval_coverage(*prediction.interval(coverage), observed)
-
-
-def _mean_log_mass(prediction: RegressionPrediction, observed: Tensor, half: float) -> Tensor:
-    return prediction.log_probability(observed - half, observed + half).mean()

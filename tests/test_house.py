@@ -20,7 +20,7 @@ BUDGETS = {
     "prediction": 1734,
     "tables": 7907,
     "training": 2434,
-    "views": 2979,
+    "views": 2980,
 }
 """Lines of a room. Lower a figure when lines go; raise one only with a word in the commit on what was not replaced."""
 

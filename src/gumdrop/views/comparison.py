@@ -5,8 +5,7 @@ from pathlib import Path
 
 from gumdrop.tables.comparison import Against, Difference, RunComparison
 from gumdrop.views.html import write
-from gumdrop.views.info import shown_score
-from gumdrop.views.terminal import Voice, columns_table
+from gumdrop.views.terminal import Voice, columns_table, shown_score
 
 
 def show_comparison(voice: Voice, comparison: RunComparison) -> None:

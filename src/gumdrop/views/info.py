@@ -10,7 +10,7 @@ from gumdrop.tables.info import TableInfo
 from gumdrop.tables.rates import rates_in_words
 from gumdrop.tables.results import FitResults, Ranking, Score, TableFacts
 from gumdrop.tables.scoring import Evaluation
-from gumdrop.views.terminal import Voice, columns_table
+from gumdrop.views.terminal import Voice, columns_table, shown_score
 
 NAMES = {"relu": "ReLU", "silu": "SiLU"}
 """Activations, as they are written."""
@@ -112,11 +112,6 @@ def scores_table(scores: Sequence[Score], title: str) -> Table:
     for score in scores:
         rows.add_row(score.name, *(shown_score(score.values[name]) for name in names))
     return rows
-
-
-def shown_score(value: float | None) -> str:
-    """A score, if there is one."""
-    return "" if value is None else readable(value)
 
 
 def _heading(name: str) -> str:

@@ -8,6 +8,8 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
+from gumdrop.machine.numerals import readable
+
 # On a screen, text is wrapped between words; in a pipe a line stays one.
 out_console = Console(highlight=False)
 err_console = Console(highlight=False, stderr=True)
@@ -69,3 +71,8 @@ def columns_table(title: str, *columns: str, numbers_from: int = 1) -> Table:
     for i, name in enumerate(columns):
         table.add_column(name, justify="right" if i >= numbers_from else "left", overflow="fold")
     return table
+
+
+def shown_score(value: float | None) -> str:
+    """A score, if there is one."""
+    return "" if value is None else readable(value)

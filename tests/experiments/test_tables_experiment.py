@@ -21,7 +21,7 @@ from gumdrop_experiments.tables.predictions import (
     scores,
 )
 from gumdrop_experiments.tables.study import summaries, verdicts
-from gumdrop_experiments.tables.work import TableSet, Task, table_sets
+from gumdrop_experiments.tables.work import TableSet, Task, table_sets, unseen_sets
 
 from builders.reproduced import reproduce, reproduced, results_of
 
@@ -118,6 +118,18 @@ def test_a_set_lies_in_units_of_its_spread_and_each_fold_has_all_classes() -> No
     for task in second.folds(5, seed=0, epochs=None):
         assert len(task.y_train) + len(task.y_test) == len(second.y)
         assert set(task.y_test) == {0, 1}
+
+
+def test_unseen_sets_have_one_target_whose_values_are_not_mostly_one() -> None:
+    pytest.importorskip("statsmodels")
+    sets = {table.name: (table.x.shape, table.num_classes) for table in unseen_sets()}
+    assert sets == {
+        "anes96": ((944, 5), 7),
+        "cancer": ((301, 1), 0),
+        "engel": ((235, 1), 0),
+        "grunfeld": ((220, 14), 0),  # eleven firms are indicators
+        "modechoice": ((840, 6), 2),
+    }
 
 
 def small_sets(data, most=None):

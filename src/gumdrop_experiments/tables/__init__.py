@@ -20,3 +20,5 @@ class Settings(BaseSettings):
     methods: tuple[str, ...] = flag((), known=("method", "gumdrop_experiments.tables.methods.METHODS"))
     """Methods to run: gumdrop, fixed, mc-dropout, deep-ensemble, process, linear, boosting, quantiles, ngboost,
     catboost, forest, realmlp, tabm; all but the last by default. The last five need `pip install 'gumdrop[rivals]'`."""
+    unseen: bool = flag(False)
+    """Sets that no default was chosen with: those of statsmodels with one target and 200 rows or more."""

@@ -43,8 +43,7 @@ PEERS = (
 CAPTIONS = {
     "tables-log-likelihood": "Held-out log likelihood of each method less that of the estimator as it comes, nats per "
     "row: mean and standard error over folds. Left of the line is worse; numbers at the edge are too far to show.",
-    "tables-coverage": "Share of held-out rows inside their 90 % intervals. The band is the 88 to 92 % that was "
-    "wanted.",
+    "tables-coverage": "Share of held-out rows inside their 90 % intervals. The band is 88 to 92 %.",
     "tables-calibration": "Expected calibration error of the predicted class: the mean gap between how sure a method "
     "is and how often it is right. Less is better; a few hundred rows make some hundredths of it by chance.",
 }

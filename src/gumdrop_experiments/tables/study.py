@@ -12,7 +12,7 @@ from gumdrop_experiments.tables import Settings
 from gumdrop_experiments.tables.methods import METHODS
 from gumdrop_experiments.tables.predictions import pooled, scores
 from gumdrop_experiments.tables.running import cost, fails, measured, methods_of
-from gumdrop_experiments.tables.work import table_sets
+from gumdrop_experiments.tables.work import table_sets, unseen_sets
 
 OURS = "gumdrop"
 """The method that others are compared with."""
@@ -26,7 +26,8 @@ def study(settings: Settings, run: Run) -> Plain:
     usual = [key for key, method in METHODS.items() if method.default]
     methods = methods_of(settings.methods, usual, run.name)
     sets = {}
-    for table in list(table_sets(run.options.data, most=QUICK_SETS if quick else None)):
+    loaded = unseen_sets() if settings.unseen else table_sets(run.options.data, most=QUICK_SETS if quick else None)
+    for table in list(loaded):
         tasks = table.folds(QUICK_FOLDS if quick else FOLDS, seed, QUICK_EPOCHS if quick else None)
         parts = {
             key: [run.part(f"{table.name}.{key}.{i}", partial(measured, key, task)) for i, task in enumerate(tasks)]

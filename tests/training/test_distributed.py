@@ -44,12 +44,6 @@ def two(tmp_path_factory):
     return launch(tmp_path_factory.mktemp("two"), *job.CASES, flags=["--standalone", "--nproc-per-node", "2"])
 
 
-@pytest.fixture(scope="module")
-def four(tmp_path_factory):
-    names = ["plain", "stream", "sharded", "several, stream"]
-    return launch(tmp_path_factory.mktemp("four"), *names, flags=["--standalone", "--nproc-per-node", "4"])
-
-
 def assert_same(found, expected, tolerance=1e-5):
     for name, value in expected["weights"].items():
         torch.testing.assert_close(found["weights"][name], value, atol=tolerance, rtol=0)
@@ -63,12 +57,6 @@ def assert_same(found, expected, tolerance=1e-5):
 @pytest.mark.parametrize("name", SAME)
 def test_two_processes_give_the_parameters_of_one(two, name) -> None:
     assert_same(two[name], job.CASES[name]())
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", ["plain", "stream", "sharded", "several, stream"])
-def test_four_processes_give_the_parameters_of_one(four, name) -> None:
-    assert_same(four[name], job.CASES[name]())
 
 
 def test_bfloat16_stays_near(two) -> None:

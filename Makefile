@@ -16,7 +16,6 @@ BIN := $(VENV)/bin
 SPHINX = $(BIN)/python -m sphinx --jobs auto --fail-on-warning --keep-going -d build/doctrees
 export PIP_CONSTRAINT := $(CURDIR)/constraints.txt
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
-# Modules compile when they are first imported (--no-compile): most of those of torch never are.
 
 .PHONY: help demo explore house test tests test-slow test-kernels test-lowest release-check faults lint types docs docs-quick docs-serve docs-links \
   docs-figures docs-tables \

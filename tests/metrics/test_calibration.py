@@ -73,8 +73,8 @@ def naive_sets(p, held_out, target, coverage, score) -> np.ndarray:
     def of(row, c):
         if score == "lac":
             return 1 - row[c]
-        ahead = [k for k in range(len(row)) if row[k] > row[c] or (row[k] == row[c] and k <= c)]
-        return sum(sorted((row[k] for k in ahead), reverse=True))
+        ahead = [k for k in range(len(row)) if row[k] > row[c] or (row[k] == row[c] and k < c)]
+        return min(sum(sorted((row[k] for k in ahead), reverse=True)), math.erf(8**0.5))  # beyond 4 all are alike
 
     known = sorted(of(row, y) for row, y in zip(held_out, target, strict=True))
     reached = known[math.ceil((len(known) + 1) * coverage - 1e-9) - 1]

@@ -17,6 +17,7 @@ References:
     Bates et al. 2023, "Testing for Outliers with Conformal p-values" (Annals of Statistics 51, arXiv:2104.08279).
 """
 
+from dataclasses import replace
 from typing import Literal
 
 import numpy as np
@@ -24,8 +25,7 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
-from gumdrop.likelihoods import Bernoulli, Categorical
-from gumdrop.likelihoods.categorical import masses
+from gumdrop.likelihoods import Bernoulli, Categorical, ClassificationPrediction, ConformalLevels
 from gumdrop.likelihoods.conformal import rank_of
 from gumdrop.machine.optimizers import minimise
 
@@ -52,8 +52,8 @@ def conformal_sets(
         target: Observed classes of the held-out rows, as indices in [0, C), shape (n,).
         coverage: Probability, strictly between 0 and 1.
         score: ``"lac"`` takes 1 less the probability of the class, which makes the sets as small as can be on average,
-            and empty where no class is likely enough; ``"aps"`` the probability of the class and of all that are more
-            likely, which makes large sets where the model is uncertain and none that is empty.
+            and empty where no class is likely enough; ``"aps"`` the probability of all classes that are more likely, as
+            `ClassificationPrediction.sets` does, which makes large sets where the model is uncertain and none empty.
 
     Returns:
         Whether each class is in the set of each row, shape (N, C).
@@ -78,10 +78,13 @@ def conformal_sets(
         )
     if labels.dtype.kind not in "iu" or not ((labels >= 0) & (labels < known.shape[1])).all():
         raise ValueError(f"`target` must hold indices of the {known.shape[1]} classes, from 0 on, got {labels.dtype}")
-    scores = {"lac": lambda p: 1 - p, "aps": lambda p: masses(torch.from_numpy(p))[1].numpy()}[score]
-    rank = rank_of(len(labels), coverage)
-    reached = np.sort(scores(known)[np.arange(len(labels)), labels])[rank - 1]
-    return np.asarray(scores(new) <= reached)
+    if score == "aps":
+        of = ClassificationPrediction.from_log_probabilities
+        seen, unseen = (of(torch.from_numpy(each).double().log()) for each in (known, new))
+        levels = ConformalLevels.of(seen.standing(torch.from_numpy(labels)))
+        return np.asarray(replace(unseen, levels=(levels,)).sets(coverage))
+    reached = np.sort(1 - known[np.arange(len(labels)), labels])[rank_of(len(labels), coverage) - 1]
+    return np.asarray(1 - new <= reached)
 
 
 def fit_temperature(

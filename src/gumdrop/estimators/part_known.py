@@ -4,6 +4,8 @@ from typing import Any
 
 import numpy as np
 
+from gumdrop.machine.recording import ends_of_ranges, ends_of_times
+
 
 def records_of(y: Any) -> np.ndarray | None:
     """Take targets for such if they are: a structured array, or a data frame of two columns, one of them of truths."""
@@ -35,16 +37,16 @@ def ends_of(records: np.ndarray) -> np.ndarray:
         )
     if not is_event(records):
         lower, upper = (records[name].astype(np.float64) for name in fields)
-        lower, upper = np.where(np.isnan(lower), -np.inf, lower), np.where(np.isnan(upper), np.inf, upper)
+        ends = ends_of_ranges(lower, upper)
         _refuse(lower > upper, lower, f"must not be above `{fields[1]}`; equal ends say that it was seen", fields[0])
-        _refuse(np.isinf(lower) & np.isinf(upper), lower, "has no end: leave the row out", fields[0])
-        return np.stack([lower, upper], axis=1)
+        _refuse(np.isnan(ends[:, 0]), lower, "has no end: leave the row out", fields[0])
+        return ends
     event, time = sorted(fields, key=lambda name: records.dtype[name].kind != "b")
     seen, times = records[event], records[time].astype(np.float64)
     _refuse(~(np.isfinite(times) & (times >= 0)), times, "must be at least 0 and finite", time)
     if not seen.any():
         raise ValueError(f"`{event}` is false in all rows of `y`, so nothing tells how long it takes: add rows")
-    return np.stack([times, np.where(seen, times, np.inf)], axis=1)
+    return ends_of_times(times, seen)
 
 
 def _refuse(bad: np.ndarray, values: np.ndarray, why: str, field: str) -> None:

@@ -1,4 +1,4 @@
-"""The steps that numbers are recorded in: whole numbers, halves, grades."""
+"""How numbers are recorded: in steps, such as whole numbers, halves and grades, or by the ends of an interval."""
 
 import math
 from dataclasses import dataclass
@@ -120,6 +120,28 @@ def atoms_of(values: np.ndarray) -> tuple[float, ...]:
         if is_common and is_dense:
             return tuple(np.sort(distinct[order[:count]]).tolist())
     return ()
+
+
+def ends_of_times(times: np.ndarray, is_seen: np.ndarray) -> np.ndarray:
+    """Return both ends of what is known of times, (N, 2): equal if it was seen, else it is longer; NaN stays.
+
+    Example:
+        >>> ends_of_times(np.array([3.0, 5.0]), np.array([True, False])).tolist()
+        [[3.0, 3.0], [5.0, inf]]
+    """
+    return np.stack([times, np.where(is_seen, times, times + np.inf)], axis=1)
+
+
+def ends_of_ranges(lower: np.ndarray, upper: np.ndarray) -> np.ndarray:
+    """Return both ends of ranges, (N, 2): infinite where one is NaN, and NaN where nothing is known.
+
+    Example:
+        >>> ends_of_ranges(np.array([3.0, np.nan, np.nan]), np.array([np.nan, 2.0, np.nan])).tolist()
+        [[3.0, inf], [-inf, 2.0], [nan, nan]]
+    """
+    given = np.stack([lower, upper], axis=1)
+    open_ends = np.where(np.isnan(given), [-np.inf, np.inf], given)
+    return np.where(np.isinf(open_ends).all(1, keepdims=True), np.nan, open_ends)
 
 
 def stand_ins(ends: np.ndarray) -> np.ndarray:

@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 
 from gumdrop.machine.numerals import cell
+from gumdrop.machine.recording import ends_of_ranges, ends_of_times
 from gumdrop.tables.errors import TableError, check_present
 from gumdrop.tables.schema.cells import labels_of, numbers_of, refuse
 
@@ -29,8 +30,8 @@ def with_ends(frame: pd.DataFrame, target: str, known: Sequence[str]) -> pd.Data
     """
     if not known or (target in frame.columns and _are_intervals(frame[target])):
         return frame
-    lower, upper = _of_event(frame, target, *known) if len(known) == 1 else _of_range(frame, target, *known)
-    return frame.assign(**{target: pd.arrays.IntervalArray.from_arrays(lower, upper, closed="both")})
+    ends = _of_event(frame, target, *known) if len(known) == 1 else _of_range(frame, target, *known)
+    return frame.assign(**{target: pd.arrays.IntervalArray.from_arrays(ends[:, 0], ends[:, 1], closed="both")})
 
 
 def _are_intervals(column: pd.Series) -> bool:
@@ -65,7 +66,7 @@ def check_learnable(ends: np.ndarray, name: str, known: Sequence[str]) -> None:
             raise TableError(f"'{end}' is missing in all rows, so '{name}' may lie anywhere there: fill some cells")
 
 
-def _of_event(frame: pd.DataFrame, target: str, event: str) -> tuple[np.ndarray, np.ndarray]:
+def _of_event(frame: pd.DataFrame, target: str, event: str) -> np.ndarray:
     check_present(frame.columns, [target, event])
     times, labels = numbers_of(target, frame[target]), labels_of(frame[event])
     refuse(target, frame[target], times < 0, "a time before the start", "count from where the observation began")
@@ -73,11 +74,10 @@ def _of_event(frame: pd.DataFrame, target: str, event: str) -> tuple[np.ndarray,
     bad = np.array([each is None for each in seen]) & ~np.isnan(times)
     what = "write 1 where the time was seen, and 0 where it is only known to be longer"
     refuse(event, frame[event], bad, "neither 1 nor 0", what)
-    open_end = np.where(np.isnan(times), np.nan, np.inf)
-    return times, np.where(np.array(seen, dtype=bool), times, open_end)
+    return ends_of_times(times, np.array(seen, dtype=bool))
 
 
-def _of_range(frame: pd.DataFrame, target: str, low: str, high: str) -> tuple[np.ndarray, np.ndarray]:
+def _of_range(frame: pd.DataFrame, target: str, low: str, high: str) -> np.ndarray:
     check_present(frame.columns, [low, high])
     if target in frame.columns and target not in (low, high):
         raise TableError(
@@ -87,6 +87,4 @@ def _of_range(frame: pd.DataFrame, target: str, low: str, high: str) -> tuple[np
     bad = lower > upper
     above = f"above its '{high}' of {cell(upper[bad.argmax()])}"
     refuse(low, frame[low], bad, above, "exchange them or remove the row; equal ends say that it was seen")
-    nothing = np.isnan(lower) & np.isnan(upper)
-    lower, upper = np.where(np.isnan(lower), -np.inf, lower), np.where(np.isnan(upper), np.inf, upper)
-    return np.where(nothing, np.nan, lower), np.where(nothing, np.nan, upper)
+    return ends_of_ranges(lower, upper)

@@ -18,6 +18,7 @@ SCALES = [
     TargetScale(least=0.7),
     TargetScale(least=0.0, kind="log"),
     TargetScale(least=-1.0, step=0.5, kind="log"),
+    TargetScale(least=-0.5, kind="log", horizon=1.5),
     TargetScale(least=0.5, step=0.5),
     TargetScale(least=0.2, kind="sqrt"),
     TargetScale(least=0.0, step=0.5, kind="sqrt"),
@@ -73,7 +74,7 @@ def drawn(prediction: RegressionPrediction, count: int = 100_000) -> Tensor:
 class TestAgainstDraws:
     def test_moments(self, scale: TargetScale) -> None:
         prediction = mixture(scale)
-        values = drawn(prediction)
+        values = drawn(prediction).clamp(max=scale.horizon)
         mean = values.nanmean(0)
         torch.testing.assert_close(prediction.mean[:, 0], mean, rtol=0.015, atol=0.005)
         torch.testing.assert_close(prediction.variance[:, 0], (values - mean).square().nanmean(0), rtol=0.05, atol=0)
@@ -203,6 +204,9 @@ def test_a_wide_logarithm_stays_finite() -> None:
     assert prediction.mean.item() == pytest.approx(math.exp(35), rel=1e-4)
     for value in (prediction.mean, prediction.std, *prediction.interval(0.9), crps(prediction, torch.ones(1, 1))):
         assert value.isfinite().all()
+    restricted = wide.on(TargetScale(least=0.0, kind="log", horizon=5.0))
+    assert restricted.mean.item() == pytest.approx(5 * torch.special.ndtr(torch.tensor(1.0)).item(), rel=0.03)
+    assert restricted.std.item() == pytest.approx(5 * (0.8413 * 0.1587) ** 0.5, rel=0.05)  # it is over, or hardly begun
 
 
 def test_a_narrow_root_has_the_variance_of_its_slope() -> None:

@@ -150,6 +150,13 @@ def test_what_cannot_be_is_refused_by_its_cell(frame, reading, message) -> None:
         fit_table(frame, "arsenic" if reading is RANGE else "week", reading=reading, settings=QUICK)
 
 
+def test_a_stream_says_that_it_reads_no_such_targets(tmp_path) -> None:
+    WEEKS.to_parquet(tmp_path / "weeks.parquet")
+    settings = dataclasses.replace(QUICK, stream=True)
+    with pytest.raises(TableError, match="known in part: leave `stream` away, or take a sample"):
+        fit_table(tmp_path / "weeks.parquet", "week", reading=EVENT, settings=settings)
+
+
 @pytest.mark.parametrize(
     ("choices", "message"),
     [
@@ -180,6 +187,40 @@ def test_the_regressor_takes_what_scikit_survival_takes() -> None:
     assert np.array_equal(frame.predict(X), model.predict(X))
     ends = ConcreteDropoutRegressor(**choices).fit(X, records(times.tolist(), np.where(seen, times, np.inf)))
     assert np.corrcoef(ends.predict(X), model.predict(X))[0, 1] > 0.9
+
+
+def test_the_regressor_adds_rows_that_are_known_in_part() -> None:
+    X, y = AGE[:60, None], records((TIME <= END).tolist(), np.minimum(TIME, END))[:60]
+    choices = {"hidden_layer_sizes": (8,), "n_members": 2, "max_iter": 3, "random_state": 0}
+    whole = ConcreteDropoutRegressor(**choices).fit(X, y)
+    grown = ConcreteDropoutRegressor(**choices).partial_fit(X[:40], y[:40])
+    grown.partial_fit(X[40:41], y[40:41]).partial_fit(X[41:], y[41:])
+    np.testing.assert_array_equal(grown.predict(X), whole.predict(X))
+    with pytest.raises(ValueError, match=r"`y` must have the fields of earlier calls, \('left', 'week'\), got None"):
+        grown.partial_fit(X, y["week"])
+    with pytest.raises(ValueError, match="inconsistent numbers of samples"):
+        grown.fit(X, y[:50])
+
+
+def test_moments_of_times_end_at_the_largest_that_training_knows(folder) -> None:
+    """Half of the rows are not over, and nothing tells how heavy the tail beyond is."""
+    random = np.random.default_rng(0)
+    x, event = random.normal(size=(150, 1)), random.random(150) < 0.3
+    times = np.exp(3 * random.normal(size=150))
+    model = ConcreteDropoutRegressor(n_members=2, max_iter=10, random_state=0).fit(x, records(event.tolist(), times))
+    assert model.ensemble_.scaling.scale.kind == "log"
+    mean, std = model.predict(x, return_std=True)
+    assert (mean < times.max()).all()
+    assert (std < times.max()).all()
+    upper = model.predict_interval(x)[1]
+    assert upper.max() > times.max()
+    draws = np.minimum(model.sample_y(x[:20], 4000), times.max())
+    np.testing.assert_allclose(draws.mean(1), mean[:20], rtol=0.15)
+    np.testing.assert_allclose(draws.std(1), std[:20], rtol=0.15)
+    table = load_table_model(folder)
+    assert table.schema.target.last == WEEKS["week"].max()
+    found = table.predict(WEEKS)
+    assert (found[["std", "epistemic_std", "aleatoric_std"]] < WEEKS["week"].max()).all(axis=None)
 
 
 @pytest.mark.parametrize(

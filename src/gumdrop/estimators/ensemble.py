@@ -96,9 +96,9 @@ class ConcreteDropoutEnsemble(ConformalEstimator, BaseEstimator):
         self._train(dense(inputs), targets, weights, together)
         return self
 
-    def _checked(self, X: Any, y: Any) -> tuple[Any, np.ndarray]:
+    def _checked(self, X: Any, y: Any, **accepted: Any) -> tuple[Any, np.ndarray]:
         """Validate rows to train on."""
-        inputs, targets = validate_data(self, X, y, **NUMBERS, **self._targets)
+        inputs, targets = validate_data(self, X, y, **NUMBERS | accepted, **self._targets)
         return inputs, targets
 
     def fit_stream(self, path: str | os.PathLike[str], target: str, *, columns: Sequence[str] | None = None) -> Self:
@@ -152,10 +152,12 @@ class ConcreteDropoutEnsemble(ConformalEstimator, BaseEstimator):
     def _grow(self, X: Any, y: Any, sample_weight: Any) -> Self:
         """Add rows to those of earlier calls, and train on all of them."""
         seen: tuple[np.ndarray, ...] | None = getattr(self, "_seen", None)
-        accepted = NUMBERS | {"ensure_min_samples": NUMBERS["ensure_min_samples"] if seen is None else 1}
-        inputs, targets = validate_data(self, X, y, **accepted, **self._targets, reset=seen is None)
+        accepted = {} if seen is None else {"ensure_min_samples": 1, "reset": False}
+        inputs, targets = self._checked(X, y, **accepted)
         rows: tuple[np.ndarray, ...] = (dense(inputs), targets, checked_weights(sample_weight, inputs))
         if seen is not None:
+            if (new := targets.dtype.names) != (old := seen[1].dtype.names):
+                raise ValueError(f"`y` must have the fields of earlier calls, {old}, got {new}; `fit` begins anew")
             rows = tuple(np.concatenate(pair) for pair in zip(seen, rows, strict=True))
         self._train(*rows)
         self._seen = rows

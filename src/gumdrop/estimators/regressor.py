@@ -11,7 +11,7 @@ import torch
 from numpy.typing import ArrayLike
 from scipy.special import ndtr, ndtri
 from sklearn.base import MultiOutputMixin, RegressorMixin
-from sklearn.utils import check_random_state
+from sklearn.utils import check_consistent_length, check_random_state
 from sklearn.utils.validation import validate_data
 from torch import Tensor, nn
 
@@ -91,9 +91,11 @@ class ConcreteDropoutRegressor(MultiOutputMixin, RegressorMixin, ConcreteDropout
     def _likelihood(self) -> Gaussian:
         return PartKnown() if self._in_part else gaussian_on(self._ends)
 
-    def _checked(self, X: Any, y: Any) -> tuple[Any, np.ndarray]:
-        records = records_of(y)
-        return super()._checked(X, y) if records is None else (validate_data(self, X, **NUMBERS), records)
+    def _checked(self, X: Any, y: Any, **accepted: Any) -> tuple[Any, np.ndarray]:
+        if (records := records_of(y)) is None:
+            return super()._checked(X, y, **accepted)
+        check_consistent_length(X, records)
+        return validate_data(self, X, **NUMBERS | accepted), records
 
     def _train(
         self, inputs: np.ndarray, observed: np.ndarray, weights: np.ndarray, together: np.ndarray | None = None
@@ -106,7 +108,8 @@ class ConcreteDropoutRegressor(MultiOutputMixin, RegressorMixin, ConcreteDropout
         self._ends = _scale_of(numbers[weights > 0])
         if self._in_part:  # there are no atoms, and no time is negative
             least = 0.0 if is_event(observed) else self._ends.least
-            self._ends = replace(self._ends, least=least, atoms=())
+            horizon = float(targets[np.isfinite(targets)].max()) if np.isfinite(least) else np.inf
+            self._ends = replace(self._ends, least=least, atoms=(), horizon=horizon)
         precise = np.float32 if self._ends == PLAIN else np.float64  # near a bound small differences count
         standard = np.empty((len(rows.indices), targets.shape[1]), dtype=precise)
         for part in chunks(len(standard)):
@@ -131,7 +134,7 @@ class ConcreteDropoutRegressor(MultiOutputMixin, RegressorMixin, ConcreteDropout
 
         Args:
             X: Inputs, shape (n_samples, n_features).
-            y: Targets, shape (n_samples,) or (n_samples, n_outputs).
+            y: Targets, as `fit` takes them, of one kind in all calls.
             sample_weight: A row of weight 3 counts as three equal rows, one of weight 0 not at all.
 
         Returns:
@@ -160,7 +163,8 @@ class ConcreteDropoutRegressor(MultiOutputMixin, RegressorMixin, ConcreteDropout
             return_std: Give the standard deviation as well, of noise and of what is not known together.
 
         Returns:
-            Mean, of the shape of the targets, and with ``return_std`` a pair of it and the standard deviation.
+            Mean, of the shape of the targets, and with ``return_std`` a pair of it and the standard deviation. Of times
+            that are known in part both end at the largest one that training knows (restricted mean survival time).
         """
         mean, std = self._over(X, lambda prediction: (prediction.mean, prediction.std))
         return (mean, std) if return_std else mean

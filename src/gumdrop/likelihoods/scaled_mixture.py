@@ -54,6 +54,8 @@ def draw_moments(
     second and fourth moments, :math:`E z^k = \mu E z^{k-1} + (k-1) \sigma^2 E z^{k-2}` where it is cut off at 0. An
     export gives a ``log_ndtr`` of its own.
     """
+    if scale.kind == "log" and math.isfinite(scale.horizon):
+        return _moments_up_to(means, variances, scale)
     if scale.kind == "log":
         counted = variances.clamp(max=WIDEST)
         size = (means + counted / 2).exp()
@@ -76,6 +78,25 @@ def draw_moments(
         mean = torch.where(far, scale.floor + std * t.sqrt() * (1 - 2 * t + 10 * t**2), first)
         variance = variances * torch.where(far, t * (1 - 6 * t + 50 * t**2), 1 + alpha * hazard - hazard.square())
     return mean, variance.clamp(min=torch.finfo(variance.dtype).tiny)
+
+
+def _moments_up_to(means: Tensor, variances: Tensor, scale: TargetScale) -> tuple[Tensor, Tensor]:
+    r"""Return what `draw_moments` does, of the smaller one of the target, whose logarithm is given, and a horizon h.
+
+    .. math:: E[x^k] = e^{k \mu + k^2 \sigma^2 / 2}\, \Phi(d - k \sigma) + h^k\, \Phi(-d), \quad
+        d = (\log h - \mu) / \sigma
+    """
+    mu, std, most = means.double(), variances.double().sqrt(), math.log(scale.horizon - scale.bound)
+    distance = (most - mu) / std
+    beyond = torch.special.log_ndtr(-distance)
+
+    def moment(k: int) -> Tensor:
+        below = k * (mu - most) + 0.5 * k**2 * std.square() + torch.special.log_ndtr(distance - k * std)
+        return below.exp() + beyond.exp()  # in powers of the horizon
+
+    size, first = math.exp(most), moment(1)
+    spread = (moment(2) - first.square()).clamp(min=torch.finfo(means.dtype).tiny)
+    return (size * first + scale.bound).to(means), (size**2 * spread).to(means)
 
 
 def mixed_moments(

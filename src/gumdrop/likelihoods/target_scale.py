@@ -32,6 +32,8 @@ class TargetScale:
     """The scale: ``target``, ``sqrt(target - bound)``, ``log(target - bound)``, or the target and what is below it."""
     atoms: tuple[float, ...] = ()
     """Values that have a probability of their own, ascending; the density is that of all others."""
+    horizon: float = math.inf
+    """Where moments of a logarithm end: what is beyond counts as if it were there (restricted mean survival time)."""
 
     def __post_init__(self) -> None:
         """Check that there is such a scale."""
@@ -90,7 +92,8 @@ class TargetScale:
     def rescaled(self, factor: float, shift: float) -> "TargetScale":
         """The same of ``factor * target + shift``, with a positive factor."""
         atoms = tuple(factor * atom + shift for atom in self.atoms)
-        return TargetScale(factor * self.least + shift, factor * self.step, self.kind, atoms)
+        horizon = factor * self.horizon + shift
+        return TargetScale(factor * self.least + shift, factor * self.step, self.kind, atoms, horizon)
 
 
 PLAIN = TargetScale()

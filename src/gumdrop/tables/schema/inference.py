@@ -180,8 +180,8 @@ def _ends_target(name: str, column: pd.Series, known: Sequence[str]) -> Target:
     values = stand_ins(ends)
     std, positive = _spread(name, values, "every row"), len(known) == 1 or stays_positive(values)
     step = steps.size if positive and (steps := steps_of(values)) else 0.0
-    target = Target(name, "regression", float(values.mean()), std, positive=positive, known=tuple(known))
-    return replace(target, step=step, last=step and float(values.max()))
+    last, number = float(ends[np.isfinite(ends)].max()), float(values.mean())
+    return Target(name, "regression", number, std, step=step, last=last, positive=positive, known=tuple(known))
 
 
 def _spread(name: str, values: np.ndarray, where: str) -> float:

@@ -42,7 +42,7 @@ class Target:
         classes: Labels in the order of their indices, as the table spells them; empty in regression.
         step: Distance of the levels that the training values are recorded at; 0 if they are not recorded in steps.
         first: The lowest level.
-        last: The highest level.
+        last: The highest level; of what is known in part the largest end that training knows.
         positive: Whether the training values end at 0, so that nothing is expected below.
         atoms: Values that many training rows share, such as 0 of amounts of rain; they have probabilities of their own.
         known: Columns that tell what is known of it, where that is not all: the event that a time was seen, or the

@@ -1,5 +1,6 @@
 """The target is a number."""
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -81,7 +82,8 @@ class Regression(TableTask[RegressionPrediction]):
     def _scale_in_units(self) -> TargetScale:
         if not self.target.positive:
             return TargetScale(atoms=self.target.atoms)
-        return TargetScale(least=0.0, step=self.target.step, atoms=self.target.atoms)
+        horizon = self.target.last if self.target.known and self.target.last else math.inf
+        return TargetScale(least=0.0, step=self.target.step, atoms=self.target.atoms, horizon=horizon)
 
     def scale_notes(self, ensemble: RegressionEnsemble) -> list[str]:
         """That there is nothing below 0, what kind of density follows, and that it has heavy tails."""

@@ -18,9 +18,9 @@ BUDGETS = {
     "networks": 1718,
     "objective": 350,
     "prediction": 1734,
-    "tables": 7907,
+    "tables": 7937,
     "training": 2434,
-    "views": 2980,
+    "views": 3015,
 }
 """Lines of a room. Lower a figure when lines go; raise one only with a word in the commit on what was not replaced."""
 

@@ -13,6 +13,7 @@ from gumdrop.likelihoods import ClassificationPrediction, RegressionPrediction
 from gumdrop.tables.by_column import by_column
 from gumdrop.tables.effects import effects
 from gumdrop.tables.model import TableModel
+from gumdrop.tables.profile import Profile, column_profiles
 from gumdrop.tables.schema.inference import infer_schema
 from gumdrop.tables.schema.schema import Target
 from gumdrop.tables.task import Classification, Cut
@@ -57,6 +58,21 @@ def found():
     tested.insert(0, "row", range(1, len(frame) + 1))
     observed = torch.tensor(frame[["price"]].to_numpy())
     return frame, model, x, observed, by_column(model, x, observed, tested, frame, "agency"), prediction
+
+
+def test_training_rows_are_kept_in_the_units_of_the_table(found) -> None:
+    frame, model, x, observed, _, _ = found
+    encoded = model.schema.encode_inputs(frame)
+    profile = Profile(column_profiles(model.schema, encoded.x, encoded.unknown), 0.0, 60, 0)
+    known = dataclasses.replace(model, profile=profile)
+    tested = model.prediction_frame(model.predict_encoded(x))
+    tested.insert(0, "row", range(1, 61))
+    size, idle, town = by_column(known, x, observed, tested, frame, None).spreads
+    low, high = frame["size"].min(), frame["size"].max()
+    assert (size.kind, size.labels) == ("number", [f"{low:.4g}", f"{high:.4g}"])
+    assert size.edges[1:] == pytest.approx(frame["size"].quantile(np.arange(1, 11) / 10, "lower"), abs=0.12)
+    assert (sum(size.counts), size.counts[0], size.counts[-1], idle.counts[-1]) == (60, 0, 0, 1)
+    assert (town.kind, town.labels, town.counts) == ("category", ["Aldrup", "Bexen"], [20, 40, 0])
 
 
 def test_importance_is_what_is_lost_when_rows_trade_their_cells(found) -> None:

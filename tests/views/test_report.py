@@ -167,10 +167,7 @@ SAYS: dict[str, tuple[dict[str, Any], str]] = {
     "rates at 0": ({"rates_note": GONE}, GONE),
     "one thread": ({"environment": {"hardware": "x86_64 CPU, 1 threads"}}, "x86_64 CPU, 1 thread gumdrop"),
     "split": ({"table": LATER | {"split": "those of later.csv"}}, "test rows, those of later.csv"),
-    "encoded": (
-        {"table": LATER | {"encoded_features": 17}},
-        "The networks see them as 17 numbers (encoded features).",
-    ),
+    "encoded": ({"table": LATER | {"encoded_features": 17}}, "encoded features17"),
 }
 """What is changed in the results, and the words that it makes."""
 

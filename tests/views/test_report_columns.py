@@ -35,6 +35,32 @@ def test_columns_stand_with_what_they_are_worth_and_a_figure_of_residuals():
     assert len(ids) == len(set(ids))
 
 
+def test_cells_of_the_training_rows_stand_beside_the_worth_of_a_column_and_the_thirteenth_is_folded():
+    results = with_columns(regression_results())
+    many = results["columns"]["importance"]
+    many += [many[-1] | {"name": f"more {k}"} for k in range(5)]
+    results["columns"]["spreads"] = [
+        {
+            "name": "age",
+            "kind": "number",
+            "labels": ["-3", "9"],
+            "edges": [-3, 0, 0, 1, 9],
+            "counts": [0, 4, 4, 1, 1, 0, 0],
+        },
+        {"name": "sex", "kind": "category", "labels": ["m", "w", ""], "counts": [30, 60, 10, 0]},
+        {"name": "bmi", "kind": "number", "labels": ["0", "1"], "edges": [0, 0, 1], "counts": [0, 5, 10, 0, 5]},
+        {"name": "bp", "kind": "number", "labels": ["2", "2"], "counts": [0, 0, 20]},
+    ]
+    page = undrawn(results)
+    words = words_of(page).replace("\N{NO-BREAK SPACE}", " ")
+    assert "age +0.400 ± 0.099 +0.100 ± 0.040 number, −3 to 9" in " ".join(re.sub("<[^>]*>", " ", page).split())
+    assert "2 categories: m, w; 10 % missing" in words
+    assert "number, 0 to 1; 25 % missing" in words
+    assert "number, 2; 100 % missing" in words
+    assert 'd="M0.0 20v-10.0h47.5V20zM50.0 20v-20.0h47.5V20z"' in page  # 30 of m and 60 of w
+    assert words.index("3 columns that are worth less") < words.index("more 2") < words.index("more 4")
+
+
 def test_what_rounding_leaves_of_a_column_is_nothing():
     results = with_columns(regression_results())
     nothing = {"mean": -4.9e-10, "se": 1.2e-9}

@@ -17,7 +17,8 @@ from gumdrop.machine.threads import limited_threads
 from gumdrop.tables.effects import COLUMNS as WITH_EFFECT
 from gumdrop.tables.effects import effects, with_cells
 from gumdrop.tables.model import TableModel
-from gumdrop.tables.results import LIKELIHOOD, ByColumn, Cells, Gain, Group, Importance
+from gumdrop.tables.profile import ColumnProfile
+from gumdrop.tables.results import LIKELIHOOD, ByColumn, Cells, Gain, Group, Importance, Spread
 from gumdrop.tables.schema.cells import labels_of, quarter_ends
 from gumdrop.tables.schema.columns import CategoryColumn, Column
 from gumdrop.tables.scoring import row_gains
@@ -49,7 +50,9 @@ def by_column(
     regression = model.schema.target.task == "regression"
     pick = np.unique(np.linspace(0, len(inputs) - 1, DRAWN).round().astype(int)) if regression else np.empty(0, int)
     label = model.task.sought(observed)
+    profiles = model.profile.columns if model.profile else []
     return ByColumn(
+        spreads=[_spread(columns[name], each) for name, each in zip(columns, profiles, strict=False)],
         effects=effects(model, x, inputs, first[:WITH_EFFECT], label),
         effects_of=None if label is None else model.schema.target.classes[label],
         importance=importance,
@@ -59,6 +62,14 @@ def by_column(
         cell_rows=tested["row"].iloc[pick].tolist(),
         cells=[_cells(column, inputs[column.name].iloc[pick]) for column in first] if regression else [],
     )
+
+
+def _spread(column: Column, profile: ColumnProfile) -> Spread:
+    if isinstance(column, CategoryColumn):
+        return Spread(name=column.name, kind=column.kind, labels=list(column.categories), counts=profile.counts)
+    edges = [edge * column.std + column.mean for edge in profile.edges]
+    words = [column.rounded(end) for end in (column.least, column.most)]
+    return Spread(name=column.name, kind=column.cycle or column.kind, labels=words, edges=edges, counts=profile.counts)
 
 
 def _importance(model: TableModel, x: Tensor, observed: Tensor) -> tuple[list[Importance], int, int]:

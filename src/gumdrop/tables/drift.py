@@ -22,7 +22,7 @@ from torch import Tensor
 from gumdrop.tables.errors import MISSING
 from gumdrop.tables.model import TableModel
 from gumdrop.tables.profile import ColumnProfile, tally
-from gumdrop.tables.schema.columns import CategoryColumn, Column, MeasuredColumn
+from gumdrop.tables.schema.columns import CategoryColumn, Column
 from gumdrop.tables.schema.schema import Encoded
 
 LEAST_ROWS, MOST_ROWS = 20, 20_000
@@ -243,13 +243,9 @@ def _names(column: Column, was: ColumnProfile, encoded: Encoded) -> list[str]:
         last = " or ".join([*unseen, *missing])
         return [*(f"'{name}'" if name else "missing" for name in column.categories), last]
     edges = [edge * column.std + column.mean for edge in was.edges]
-    ends = [_end(column, edge) for edge in edges]
+    ends = [column.rounded(edge) for edge in edges]
     above = 1 if column.cycle in ("month", "weekday") else 0  # the months after an edge
-    starts = [_end(column, edge + above) for edge in edges[:-1]]
+    starts = [column.rounded(edge + above) for edge in edges[:-1]]
     inner = [low if low == high else f"{low} to {high}" for low, high in zip(starts[1:], ends[2:], strict=True)]
     between = [f"up to {ends[1]}", *inner] if len(ends) > 1 else []
     return [f"below {ends[0]}", *between, f"above {ends[-1]}", "missing"] if ends else ["present", "missing"]
-
-
-def _end(column: MeasuredColumn, value: float) -> str:
-    return column.axis.words(float(f"{value:.4g}") if column.kind == "number" else value)

@@ -1,6 +1,6 @@
 """What a fit leaves to read: records with a docstring for each field, and the file that holds them."""
 
-from gumdrop.tables.results.by_column import ByColumn, Cells, Effect, Group, Importance
+from gumdrop.tables.results.by_column import ByColumn, Cells, Effect, Group, Importance, Spread
 from gumdrop.tables.results.parts import (
     LIKELIHOOD,
     LINEAR,
@@ -48,6 +48,7 @@ __all__ = [
     "Rate",
     "RegressionRows",
     "Score",
+    "Spread",
     "Stopped",
     "TableFacts",
     "TargetFacts",

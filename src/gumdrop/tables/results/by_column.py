@@ -17,6 +17,22 @@ class Importance:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Spread:
+    """How the cells of a column lie in the training rows."""
+
+    name: str
+    """The column."""
+    kind: str
+    """`number`, `date`, `category`, or the cycle of places on one, such as `month`."""
+    labels: list[str]
+    """All categories, empty for missing cells; of numbers and dates the least and the largest, for the reader."""
+    edges: list[float] = field(default_factory=list)
+    """Ends of the bins of numbers or dates (days since 1970-01-01): below the least, deciles, the largest."""
+    counts: list[int]
+    """Training rows in each bin, or of each category; the last are cells that are missing, or of no category."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class Group:
     """Test rows that are alike in a column, and how the promises hold for them."""
 
@@ -61,6 +77,8 @@ class Effect(Cells):
 class ByColumn:
     """The test rows, column by column."""
 
+    spreads: list[Spread] = field(default_factory=list)
+    """The training rows, column by column."""
     importance: list[Importance] = field(default_factory=list)
     """What each column is worth, from the one that is worth most."""
     rows: int = 0

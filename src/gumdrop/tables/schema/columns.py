@@ -119,6 +119,10 @@ class MeasuredColumn:
         waves = [f"{self.name} ({cycle}{wave})" for cycle in self.axis.cycles for wave in ("sine", "cosine")]
         return [self.name + self.axis.unit, *waves]
 
+    def rounded(self, value: float) -> str:
+        """Write one of its numbers for a reader, in at most four digits."""
+        return self.axis.words(float(f"{value:.4g}") if self.kind == "number" else value)
+
     def fitted(self, cells: pd.Series) -> Self:
         """Take the statistics of cells."""
         values = self.axis.read(cells)

@@ -7,7 +7,7 @@ from markupsafe import Markup
 from scipy.stats import binomtest
 
 from gumdrop.tables.drift import holm
-from gumdrop.tables.results import LIKELIHOOD, ByColumn, Cells, Effect, FitResults, Gain, Group
+from gumdrop.tables.results import LIKELIHOOD, ByColumn, Cells, Effect, FitResults, Gain, Group, Spread
 from gumdrop.views import plots
 from gumdrop.views.html import number, percent
 from gumdrop.views.report.rows import TestRows, margin
@@ -15,8 +15,12 @@ from gumdrop.views.svg import Tip, svg
 
 SHOWN = 12
 """Columns, and groups of rows, that the page shows."""
+FOLDED = 100
+"""Columns that the page holds, from `SHOWN` on folded."""
 DRAWN = 4
 """Columns that are drawn."""
+THIN = 1 / 30
+"""Least width of a bar of a histogram, as a share of its range: many rows may have one value."""
 CHANCE = 0.05
 """Chance that any group is taken for one where the promise fails, if it holds in all (Holm 1979)."""
 
@@ -45,6 +49,14 @@ class GroupView(NamedTuple):
     fails: bool
 
 
+class SpreadView(NamedTuple):
+    """What the cells of a column are in training: a histogram whose areas are shares of the rows, and words."""
+
+    bars: str
+    words: str
+    missing: str
+
+
 def columns_view(results: FitResults, test: TestRows) -> dict[str, object] | None:
     """The test rows column by column; None where the results do not tell."""
     given = results.columns
@@ -55,7 +67,9 @@ def columns_view(results: FitResults, test: TestRows) -> dict[str, object] | Non
     failing = [each for each in groups if each.fails]
     return {
         "worth": worth[:SHOWN],
-        "more": max(0, len(worth) - SHOWN),
+        "folded": worth[SHOWN:FOLDED],
+        "more": max(0, len(worth) - FOLDED),
+        "spreads": {each.name: _spread(each) for each in given.spreads},
         "idle": [column.name for column in worth if not column.told],
         "rows": given.rows,
         "shuffles": given.shuffles,
@@ -66,6 +80,27 @@ def columns_view(results: FitResults, test: TestRows) -> dict[str, object] | Non
         "effects": [_effect(k, each, results) for k, each in enumerate(given.effects)],
         "residuals": _residuals(results, test) if test.regression else [],
     }
+
+
+def _spread(spread: Spread) -> SpreadView:
+    *bins, missing = spread.counts
+    words = f"{spread.kind}, {' to '.join(dict.fromkeys(spread.labels))}"
+    if spread.kind == "category":
+        shown = [(label, n) for label, n in zip(spread.labels, bins, strict=True) if label]
+        missing, bins = sum(spread.counts) - sum(n for _, n in shown), [n for _, n in shown]
+        words = f"{len(bins)} categor{'y' if len(bins) == 1 else 'ies'}: {', '.join(label for label, _ in shown)}"
+    elif spread.edges:
+        bins = bins[1:-1]
+    count, start = np.array(bins, dtype=float), np.arange(len(bins)) / max(1, len(bins))
+    width = np.full(len(bins), 1 / max(1, len(bins)))
+    if spread.edges and len(bins) > 2:  # two bars, such as those of 0 and 1, lie beside each other like categories
+        edges = np.interp(spread.edges, (spread.edges[0], spread.edges[-1]), (0, 1))
+        width = np.maximum(np.diff(edges), THIN)
+        start = np.minimum(edges[:-1], 1 - width)
+    height = count / width / max([*(count / width), 1e-9])
+    bars = (f"M{100 * x:.1f} 20v{-20 * h:.1f}h{95 * w:.1f}V20z" for x, w, h in zip(start, width, height, strict=True))
+    share = missing / max(1, sum(spread.counts))
+    return SpreadView("".join(bars), words, f"{percent(share)} missing" if missing else "")
 
 
 def _effect(key: int, effect: Effect, results: FitResults) -> Markup:

@@ -1,7 +1,7 @@
 """Docstrings of the house on the site.
 
 Single backticks and annotations become a link where they hold a public name or a page of `docs`, and code where they do
-not. An example stands in front of the arguments.
+not. An example stands right after the first paragraph.
 """
 
 import re
@@ -50,11 +50,10 @@ def _keep_colons(app: Sphinx, kind: str, name: str, value: Any, options: Any, li
 
 
 def _example_first(app: Sphinx, kind: str, name: str, value: Any, options: Any, lines: list[str]) -> None:
-    """Move the example, up to the next line that is not indented, in front of the arguments."""
-    headed = [place for place, line in enumerate(lines) if re.fullmatch(r"[A-Z]\w+:", line)]
-    starts = [place for place in headed if lines[place] in ("Example:", "Examples:")]
-    if kind in ("function", "class") and starts:
-        start, first = starts[0], headed[0]
+    """Move the example, up to the next line that is not indented, behind the first paragraph."""
+    starts = [place for place, line in enumerate(lines) if line in ("Example:", "Examples:")]
+    if kind in ("function", "class") and starts and "" in lines[: starts[0]]:
+        start, first = starts[0], lines.index("")
         more = (place for place in range(start + 1, len(lines)) if lines[place] and not lines[place].startswith(" "))
         end = next(more, len(lines))
-        lines[:] = [*lines[:first], *lines[start:end], "", *lines[first:start], *lines[end:]]
+        lines[:] = [*lines[:first], "", *lines[start:end], "", *lines[first:start], *lines[end:]]

@@ -310,7 +310,7 @@ def test_noise_without_a_tail_is_read_from_earlier_states(quick) -> None:
     model, x = copy.deepcopy(quick.model), table()[0]
     state = model.state_dict()
     assert state.pop("noise.tail").item() > 0
-    del state["noise.bend"], state["noise.correlation"]
+    del state["noise.bend"], state["noise.counts"], state["noise.correlation"]
     model.load_state_dict(state)
     mixture = RegressionEnsemble(model.members, NoiseFunction(2, 1)).predict(x, seed=0)
     expected = mixture.scale_noise(model.noise(x, mixture.mean))

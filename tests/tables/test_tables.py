@@ -459,7 +459,5 @@ def test_a_reader_is_told_of_heavy_tails() -> None:
     )
     (ends,) = task.scale_notes(ensemble)
     ensemble.noise.bend = torch.tensor([0.4])
-    assert task.scale_notes(ensemble) == [
-        ends,
-        "the noise of 'price' has heavy tails: held-out rows prefer those of Student's t",
-    ]
+    tails = "the noise of 'price' has heavy tails: held-out rows prefer those of Student's t"
+    assert task.scale_notes(ensemble) == [ends, tails]

@@ -85,6 +85,11 @@ def _fit_noise(
     standing = torch.full((len(scores), ensemble.noise.num_outputs, 2), torch.nan)
     if not is_kept:
         return HeldOut(scores, standing)
+    if scaling.scale.step and not scaling.scale.atoms and y_seen.shape[1] == 1:
+        target, half, plain = scaling.decoded(y_seen), scaling.scale.step / 2, prediction.scale_noise(factor)
+        before = scaling.in_units(noisy).log_probability(target - half, target + half)
+        ensemble.noise.fit_counts(scaling.in_units(plain), target, before, weights_seen)
+        noisy, scaling = ensemble.noise.with_tail(plain), ensemble.scaling
     if isinstance(noisy, HurdlePrediction) or y_seen.shape[1] == noisy.mean.shape[1]:  # else the two ends of a range
         standing = scaling.in_units(noisy).standing(scaling.decoded(y_seen))
     if (found := noise_correlation(y_seen, noisy, weights_seen)) is not None:

@@ -8,6 +8,7 @@ import copy
 import itertools
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any, Self
 
 import torch
@@ -147,7 +148,8 @@ class RegressionEnsemble(Ensemble):
     @property
     def scaling(self) -> Scaling:
         """What the networks see of the target."""
-        return Scaling.of_numbers(self.target_scaling.tolist())
+        scaling, (factor, dispersion) = Scaling.of_numbers(self.target_scaling.tolist()), self.noise.counts.tolist()
+        return replace(scaling, scale=replace(scaling.scale, counts=(factor, dispersion))) if dispersion else scaling
 
     @property
     def likelihood(self) -> Gaussian:  # type: ignore[override]

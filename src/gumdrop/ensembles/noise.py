@@ -1,5 +1,6 @@
 """Noise that depends on the inputs, with tails, fitted to rows that the networks have not seen."""
 
+import math
 from dataclasses import replace
 from typing import Any
 
@@ -7,7 +8,10 @@ import torch
 from torch import Tensor, nn
 
 from gumdrop.likelihoods import RegressionPrediction
+from gumdrop.likelihoods.count_cells import rates
+from gumdrop.likelihoods.negative_binomial import log_mass
 from gumdrop.likelihoods.part_known import interval_log_likelihood
+from gumdrop.likelihoods.scaled_mixture import draw_moments
 from gumdrop.machine.optimizers import minimise
 from gumdrop.training.strength import is_beyond_chance
 
@@ -17,6 +21,9 @@ WEIGHT_PRECISION, OFFSET_PRECISION, TAIL_PRECISION = 50.0, 0.25, 4.0
 FIRST_TAIL = 0.5
 LEAST_TAIL = 0.3
 """Of noise that may have a bend in its tail; what is nearly Gaussian has none to find."""
+FIRST_LOG_DISPERSION, DISPERSION_PRECISION = -1.0, 0.05
+LARGEST_COUNT = 500
+"""Of a target whose counts may be negative binomial; larger ones are nearly continuous."""
 LARGEST_FEATURE = 3.0
 GOLDEN_RATIO = (5**0.5 - 1) / 2
 
@@ -27,7 +34,8 @@ class NoiseFunction(nn.Module):
     The draws of a prediction differ in their noise as well: their log variances are spread by the standard deviation
     ``tail``, so that the mixture of all has heavier tails, and a narrower middle, than a Gaussian. A ``bend`` makes the
     spread that of Student's t (and beyond, either way), whose far tails a log-normal spread does not reach; it is there
-    where it makes held-out rows more likely by more than chance.
+    where it makes held-out rows more likely by more than chance. So are ``counts``, in the place of tail and bend: a
+    factor on the mean and the dispersion of a negative binomial for each draw, of a target that is recorded in steps.
 
     Args:
         num_inputs: ``F``.
@@ -46,6 +54,7 @@ class NoiseFunction(nn.Module):
         self.register_buffer("offset", torch.zeros(num_outputs))
         self.register_buffer("tail", torch.zeros(num_outputs))
         self.register_buffer("bend", torch.zeros(num_outputs))
+        self.register_buffer("counts", torch.zeros(2))
         self.register_buffer("correlation", torch.eye(num_outputs))
 
     @property
@@ -59,13 +68,15 @@ class NoiseFunction(nn.Module):
     offset: Tensor
     tail: Tensor
     bend: Tensor
+    counts: Tensor
     correlation: Tensor
 
     def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *args: Any) -> None:
-        """Take the noise of earlier versions, too, which had no tail, or no bend in it."""
+        """Take the noise of earlier versions, too, which had no tail, no bend in it, or no counts."""
         if f"{prefix}offset" in state_dict:
             nothing = torch.zeros_like(state_dict[f"{prefix}offset"])
             since = {"tail": nothing, "bend": nothing, "correlation": torch.diag(nothing + 1)}
+            since["counts"] = nothing.new_zeros(2)
             for name, value in since.items():
                 state_dict.setdefault(f"{prefix}{name}", value)
         super()._load_from_state_dict(state_dict, prefix, *args)
@@ -140,6 +151,34 @@ class NoiseFunction(nn.Module):
                     for new, old in zip([weight, offset, tail], unbent, strict=True):
                         new[output] = old[output]
         self.weight, self.offset, self.tail, self.bend = weight, offset, tail.abs(), bend
+
+    def fit_counts(self, prediction: RegressionPrediction, y: Tensor, scores: Tensor, weights: Tensor) -> None:
+        """Take counts for negative binomial if held-out rows are more likely then by more than chance, in place.
+
+        Args:
+            prediction: Without a tail, in units of the target, N rows.
+            y: Targets, (N, 1).
+            scores: Log probability of each count with the noise of before, (N,).
+            weights: Of the rows, (N,).
+        """
+        means, scale = draw_moments(*prediction.components(), prediction.scale)[0], prediction.scale
+        log_rates, counts = rates(means.double(), scale).log(), ((y.double() - scale.least) / scale.step).round()
+        if counts.max() > LARGEST_COUNT:
+            return
+        log_factor, log_dispersion = torch.zeros(1).to(log_rates), torch.full((1,), FIRST_LOG_DISPERSION).to(log_rates)
+
+        def log_likelihoods() -> Tensor:
+            of_draws = log_mass(log_rates + log_factor, log_dispersion, counts)
+            return torch.logsumexp(of_draws, dim=0)[:, 0] - math.log(len(log_rates))
+
+        def loss() -> Tensor:
+            prior = log_factor.square() + DISPERSION_PRECISION * (log_dispersion - FIRST_LOG_DISPERSION).square()
+            return 0.5 * prior.sum() - weights.to(log_rates) @ log_likelihoods()
+
+        minimise(loss, [log_factor, log_dispersion], max_iter=60)
+        if is_beyond_chance(log_likelihoods() - scores, weights):
+            self.counts = torch.cat([log_factor, log_dispersion]).exp().to(self.counts)
+            self.tail, self.bend = torch.zeros_like(self.tail), torch.zeros_like(self.bend)
 
 
 def _spread(tail: Tensor, bend: Tensor, quantiles: Tensor) -> Tensor:

@@ -22,6 +22,7 @@ from gumdrop.estimators.rows import chunks, distinct, moments
 from gumdrop.layers import PiecewiseLinear
 from gumdrop.likelihoods import PLAIN, Gaussian, HurdlePrediction, PartKnown, RegressionPrediction, TargetScale
 from gumdrop.likelihoods.hurdle import gaussian_on
+from gumdrop.likelihoods.scaled_mixture import draw_moments
 from gumdrop.machine.recording import atoms_of, stand_ins, stays_positive, steps_of
 
 if TYPE_CHECKING:
@@ -227,6 +228,10 @@ class ConcreteDropoutRegressor(MultiOutputMixin, RegressorMixin, ConcreteDropout
                 (scale.floor - mean) / std, FARTHEST
             )
         values = scale.from_gaussian(torch.from_numpy(mean + std * noise)).numpy()
+        if scale.counts:
+            size, expected = 1 / scale.counts[1], draw_moments(means[drawn], variances[drawn], scale)[0].numpy()
+            rates = (expected - scale.least) / scale.step
+            values = scale.least + scale.step * random.negative_binomial(size, size / (size + rates))
         if isinstance(prediction, HurdlePrediction) and scale.kind != "censored":
             ends, uniform = prediction.atom_probabilities.cpu().cumsum(1).numpy(), random.uniform(size=values.shape[:2])
             for k in reversed(range(ends.shape[1])):
@@ -263,7 +268,9 @@ class ConcreteDropoutRegressor(MultiOutputMixin, RegressorMixin, ConcreteDropout
         prediction = self._draw(X)
         scale, shift = (torch.from_numpy(each).to(prediction.mean) for each in (self._y_scale, self._y_center))
         found: RegressionPrediction = prediction.rescale(scale, shift)
-        return found if found.scale == PLAIN else found.on(replace(self._ends, kind=found.scale.kind))  # 0 is 0
+        if found.scale == PLAIN:
+            return found
+        return found.on(replace(self._ends, kind=found.scale.kind, counts=found.scale.counts))  # 0 is 0
 
     def _over(self, X: Any, of: Callable[[RegressionPrediction], tuple[Tensor, ...]]) -> list[np.ndarray]:
         """Results for all rows, made of some at a time."""

@@ -1,7 +1,8 @@
 """Counts that vary more than Poisson's."""
 
+import itertools
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -16,6 +17,8 @@ from gumdrop.likelihoods.running import RunningMoments
 
 LEAST, LARGEST = math.log(1e-8), math.log(1e8)
 """Log dispersions beyond are taken as these: below, no count tells them from Poisson's."""
+FEW = 100
+"""Below this count a sum of probabilities is quicker than the incomplete beta function."""
 
 
 def negative_binomial_nll(log_mean: Tensor, log_dispersion: Tensor, target: Tensor) -> Tensor:
@@ -42,10 +45,10 @@ def negative_binomial_nll(log_mean: Tensor, log_dispersion: Tensor, target: Tens
         tensor([0.6931, 2.0794])
     """
     check_same_shape("log_mean", log_mean, target)
-    return per_example(-_log_mass(widened(log_mean), widened(log_dispersion), target).to(widened(log_mean).dtype))
+    return per_example(-log_mass(widened(log_mean), widened(log_dispersion), target).to(widened(log_mean).dtype))
 
 
-def _log_mass(log_mean: Tensor, log_dispersion: Tensor, counts: Tensor) -> Tensor:
+def log_mass(log_mean: Tensor, log_dispersion: Tensor, counts: Tensor) -> Tensor:
     """Log probability of counts, in float64, in which large gamma functions differ by what counts."""
     log_mean, y = log_mean.double(), counts.double()
     log_size = -log_dispersion.double().clamp(LEAST, LARGEST)
@@ -75,12 +78,44 @@ class NegativeBinomialPrediction(CountPrediction):
 
     def _log_masses(self, counts: Tensor) -> Tensor:
         log_rates = self._log_rates()
-        return _log_mass(log_rates, self._log_dispersions(), counts).to(log_rates.dtype)
+        return log_mass(log_rates, self._log_dispersions(), counts).to(log_rates.dtype)
 
     def _at_most(self, count: Tensor) -> Tensor:
         log_size = -self._log_dispersions().double().clamp(LEAST, LARGEST)
         share = torch.sigmoid(log_size - self._log_rates().double())
         return incomplete_beta(log_size.exp(), count + 1, share)
+
+    def masses(self) -> Iterator[Tensor]:
+        """Yield the probability of 0, 1, 2, ... under each draw, shape (S, N, ...) each, in float64, without an end."""
+        log_size, log_rates = -self._log_dispersions().double().clamp(LEAST, LARGEST), self._log_rates().double()
+        size, log_share = log_size.exp(), torch.nn.functional.logsigmoid(log_rates - log_size)
+        log_mass = -size * torch.nn.functional.softplus(log_rates - log_size)
+        for count in itertools.count():
+            yield log_mass.exp()
+            log_mass = log_mass + log_share + ((count + size) / (count + 1)).log()
+
+    def cdf(self, value: Tensor) -> Tensor:
+        """See `NumberPrediction.cdf`; in float64, of few counts by their sum."""
+        value = value.expand(self.mean.shape)
+        near, result = value < FEW, torch.zeros_like(self.mean, dtype=torch.float64)
+        most = int(value[near].max()) if near.any() else -1
+        for count, mass in zip(range(most + 1), self.masses(), strict=False):
+            result += mass.mean(0) * (count <= value)
+        far = (~near).reshape(len(near), -1).any(1).nonzero()[:, 0]
+        result[far] = super(NegativeBinomialPrediction, self.rows(far)).cdf(value[far])
+        return result
+
+    def _quantile(self, probability: float | Tensor) -> Tensor:
+        result, up_to = torch.full_like(self.mean, math.nan), torch.zeros_like(self.mean, dtype=torch.float64)
+        for count, mass in zip(range(FEW), self.masses(), strict=False):
+            up_to += mass.mean(0)
+            result = torch.where(result.isnan() & (up_to >= probability), count, result)
+            if not result.isnan().any():
+                return result
+        far = result.isnan().reshape(len(result), -1).any(1).nonzero()[:, 0]
+        wanted = probability.expand(self.mean.shape)[far] if isinstance(probability, Tensor) else probability
+        result[far] = super(NegativeBinomialPrediction, self.rows(far))._quantile(wanted)
+        return result
 
     def _noise_variances(self) -> Tensor:
         rates = finite_exp(self._log_rates().double())

@@ -95,7 +95,7 @@ class CountPrediction(NumberPrediction):
         at_most = self._at_most(value.double().floor().clamp(min=0)).mean(0)
         return torch.where(value < 0, 0.0, at_most)
 
-    def _quantile(self, probability: float) -> Tensor:
+    def _quantile(self, probability: float | Tensor) -> Tensor:
         rates = finite_exp(self._log_rates().double())
         mean, variance = rates.mean(0), self._noise_variances().mean(0) + rates.var(0, correction=0)
         # Cantelli's inequality puts the quantile above the one and at most at the other, with room for rounding.

@@ -5,10 +5,13 @@ Every function takes means and variances of the draws, on the scale, shape (S, N
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 
 import torch
 from torch import Tensor
 
+from gumdrop.likelihoods import count_cells
+from gumdrop.likelihoods.negative_binomial import NegativeBinomialPrediction
 from gumdrop.likelihoods.target_scale import PLAIN, TargetScale
 
 Function = Callable[[Tensor], Tensor]
@@ -54,6 +57,8 @@ def draw_moments(
     second and fourth moments, :math:`E z^k = \mu E z^{k-1} + (k-1) \sigma^2 E z^{k-2}` where it is cut off at 0. An
     export gives a ``log_ndtr`` of its own.
     """
+    if scale.counts:
+        return count_cells.moments(_gaussian_means(means, variances, scale, log_ndtr), scale)
     if scale.kind == "log" and math.isfinite(scale.horizon):
         return _moments_up_to(means, variances, scale)
     if scale.kind == "log":
@@ -78,6 +83,18 @@ def draw_moments(
         mean = torch.where(far, scale.floor + std * t.sqrt() * (1 - 2 * t + 10 * t**2), first)
         variance = variances * torch.where(far, t * (1 - 6 * t + 50 * t**2), 1 + alpha * hazard - hazard.square())
     return mean, variance.clamp(min=torch.finfo(variance.dtype).tiny)
+
+
+def _gaussian_means(
+    means: Tensor, variances: Tensor, scale: TargetScale, log_ndtr: Function = torch.special.log_ndtr
+) -> Tensor:
+    """Means of the target under the Gaussian of each draw, which those of counts follow."""
+    return draw_moments(means, variances, replace(scale, counts=()), log_ndtr)[0]
+
+
+def counts_of(means: Tensor, variances: Tensor, scale: TargetScale) -> NegativeBinomialPrediction:
+    """Counts that are negative binomial under each draw, without the steps and the units of the target."""
+    return count_cells.counted(_gaussian_means(means, variances, scale), scale)
 
 
 def _moments_up_to(means: Tensor, variances: Tensor, scale: TargetScale) -> tuple[Tensor, Tensor]:
@@ -105,7 +122,7 @@ def mixed_moments(
     """Mean, epistemic and aleatoric variance of a mixture, in units of the target, (N, D) each."""
     centers, spreads = draw_moments(means, variances, scale, log_ndtr)
     weights = torch.full_like(centers, 1 / centers.shape[0])
-    if scale.cuts:
+    if scale.cuts and not scale.counts:
         weights = torch.softmax(log_ndtr((means - scale.floor) / variances.sqrt()), dim=0)
     mean = (weights * centers).sum(0)
     return mean, (weights * (centers - mean).square()).sum(0), (weights * spreads).sum(0)
@@ -126,6 +143,8 @@ def log_density(means: Tensor, variances: Tensor, scale: TargetScale, value: Ten
     """Log density of targets, (N,), by their values on the scale, (N, D), or the log mass of intervals by both ends."""
     if value.shape[1] > means.shape[2]:
         return _log_of_intervals(means, variances, scale, *value.split(1, dim=1))
+    if scale.counts:
+        return count_cells.log_density(_gaussian_means(means, variances, scale), scale, scale.unbounded(value))
     each = -0.5 * (math.log(2 * math.pi) + variances.log() + (value - means).square() / variances)
     result = torch.logsumexp(each.flatten(2).sum(2), dim=0) - math.log(len(means))
     return result if scale == PLAIN else result - (scale.log_slope(value) + _log_kept(means, variances, scale))[:, 0]
@@ -143,6 +162,8 @@ def log_correlated_density(
 
 def log_mass(means: Tensor, variances: Tensor, scale: TargetScale, lower: Tensor, upper: Tensor) -> Tensor:
     """Log of the probability that targets lie between two ends, jointly over the outputs, shape (N,), in float64."""
+    if scale.counts:
+        return count_cells.log_mass(_gaussian_means(means, variances, scale), scale, lower, upper)
     return _log_mass_between(means, variances, scale, *(scale.to_gaussian(end.double()) for end in (lower, upper)))
 
 
@@ -164,11 +185,15 @@ def _log_mass_between(means: Tensor, variances: Tensor, scale: TargetScale, low:
 
 def below(means: Tensor, variances: Tensor, scale: TargetScale, value: Tensor) -> Tensor:
     """Probability of what is below a value on the scale, shape (N, D)."""
+    if scale.counts:
+        return count_cells.below(_gaussian_means(means, variances, scale), scale, scale.unbounded(value))
     return _below(means, variances.sqrt(), scale, _kept(means, variances, scale), value)
 
 
 def quantile(means: Tensor, variances: Tensor, scale: TargetScale, probability: float | Tensor) -> Tensor:
     """Quantile, (N, D), on the scale, by Newton's method while it stays between known bounds, else by halving these."""
+    if scale.counts:
+        return scale.to_gaussian(count_cells.quantile(_gaussian_means(means, variances, scale), scale, probability))
     low, high = _bracket(means, variances, scale, probability)
     std, kept = variances.sqrt(), _kept(means, variances, scale)
     spread = (variances.mean(0) + means.var(0, correction=0)).sqrt()

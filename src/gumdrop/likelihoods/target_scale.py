@@ -34,6 +34,8 @@ class TargetScale:
     """Values that have a probability of their own, ascending; the density is that of all others."""
     horizon: float = math.inf
     """Where moments of a logarithm end: what is beyond counts as if it were there (restricted mean survival time)."""
+    counts: tuple[float, ...] = ()
+    """Of a negative binomial for each draw: the factor on its mean, and its dispersion; empty if draws are Gaussian."""
 
     def __post_init__(self) -> None:
         """Check that there is such a scale."""
@@ -93,7 +95,7 @@ class TargetScale:
         """The same of ``factor * target + shift``, with a positive factor."""
         atoms = tuple(factor * atom + shift for atom in self.atoms)
         horizon = factor * self.horizon + shift
-        return TargetScale(factor * self.least + shift, factor * self.step, self.kind, atoms, horizon)
+        return TargetScale(factor * self.least + shift, factor * self.step, self.kind, atoms, horizon, self.counts)
 
 
 PLAIN = TargetScale()

@@ -12,6 +12,8 @@ from gumdrop.metrics.scores import check_targets
 
 QUADRATURE_NODES = 64
 """On each side of the target."""
+MOST_COUNTS = 1000
+"""Terms of a sum over counts, at most; what is beyond has hardly any mass."""
 NO_MASS = 1e-5
 """Probability of a tail whose square adds nothing."""
 
@@ -22,7 +24,7 @@ def crps(prediction: RegressionPrediction, target: Tensor) -> Tensor:
     .. math:: E|X - y| - \tfrac12 E|X - X'|
 
     in closed form for a mixture of Gaussians (Grimit et al. 2006, QJRMS 132), by quadrature for one on another scale,
-    such as that of a logarithm. Lower is better.
+    such as that of a logarithm, and by a sum for counts that are negative binomial. Lower is better.
 
     Args:
         prediction: Prediction with its draws, N rows of D outputs.
@@ -40,6 +42,7 @@ def crps(prediction: RegressionPrediction, target: Tensor) -> Tensor:
     """
     check_targets("mean", prediction.mean, target)
     of_rows = _in_closed_form if prediction.scale == PLAIN else _by_quadrature
+    of_rows = _of_counts if prediction.scale.counts else of_rows
     score = partial(scaled_mixture.in_parts, of_rows, *prediction.components(), prediction.scale)
     if not isinstance(prediction, HurdlePrediction):
         return score(target).mean()
@@ -71,6 +74,19 @@ def _by_quadrature(means: Tensor, variances: Tensor, scale: TargetScale, target:
             slope = scale.log_slope(at).exp()
             total = total + float(weight) * reach * slope * (scaled_mixture.below(*draws, at) - above).square()
     return total
+
+
+def _of_counts(means: Tensor, variances: Tensor, scale: TargetScale, target: Tensor) -> Tensor:
+    """Sum F^2 over the counts below the target and (1 - F)^2 from there on."""
+    place = (target.double() - scale.least) / scale.step
+    total, up_to = (-place).clamp(min=0.0), torch.zeros_like(place)
+    masses = scaled_mixture.counts_of(means, variances, scale).masses()
+    for count, mass in zip(range(MOST_COUNTS), masses, strict=False):
+        up_to, share = up_to + mass.mean(0), (place - count).clamp(0.0, 1.0)
+        total = total + share * up_to.square() + (1 - share) * (1 - up_to).square()
+        if count >= place.max() and (1 - up_to < NO_MASS).all():
+            break
+    return ((total + (place - count - 1).clamp(min=0.0) * up_to.square()) * scale.step).to(means)
 
 
 def _expected_distance(mean: Tensor, variance: Tensor) -> Tensor:

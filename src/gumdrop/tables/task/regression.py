@@ -49,8 +49,15 @@ class Regression(TableTask[RegressionPrediction]):
     @property
     def likelihood_words(self) -> str:
         """Gaussian, and the atoms."""
-        words = "Gaussian for each draw, with noise that depends on the inputs; a mixture of them in all"
+        words = (
+            f"Gaussian{self._or_counts} for each draw, with noise that depends on the inputs; a mixture of them in all"
+        )
         return f"{words}; beside it a probability of {self._atoms}" if self.target.atoms else words
+
+    @property
+    def _or_counts(self) -> str:
+        has_cells = self.target.step and self.target.positive and not self.target.atoms
+        return " (negative binomial where a note says so)" if has_cells else ""
 
     @property
     def _atoms(self) -> str:
@@ -90,7 +97,9 @@ class Regression(TableTask[RegressionPrediction]):
         name, kind = self.target.name, KINDS[ensemble.scaling.scale.kind]
         ends = f"'{name}' is never below 0 in training: {kind}, and no interval reaches below 0"
         tails = f"the noise of '{name}' has heavy tails: held-out rows prefer those of Student's t"
-        return [ends] * self.target.positive + [tails] * bool((ensemble.noise.bend > 0).any())
+        counts = f"the counts of '{name}' are negative binomial: held-out rows prefer it to Gaussian noise"
+        found = [ends] * self.target.positive + [tails] * bool((ensemble.noise.bend > 0).any())
+        return found + [counts] * bool(ensemble.noise.counts.any())
 
     @property
     def moments(self) -> tuple[float, float]:
@@ -142,7 +151,7 @@ class Regression(TableTask[RegressionPrediction]):
         exact: RegressionPrediction = replace(prediction, **parts)  # type: ignore[arg-type]
         found = exact.rescale(self.target.std, self.target.mean)
         if found.scale != PLAIN:
-            return found.on(replace(self._scale_in_units, kind=found.scale.kind))  # so that 0 is exactly 0
+            return found.on(replace(self._scale_in_units, kind=found.scale.kind, counts=found.scale.counts))  # 0 is 0
         return found.on(TargetScale(atoms=self.target.atoms)) if isinstance(found, HurdlePrediction) else found
 
     def columns(self, prediction: RegressionPrediction, coverage: float) -> dict[str, np.ndarray]:
@@ -193,7 +202,7 @@ class Regression(TableTask[RegressionPrediction]):
         """Error, error of the whole distribution, log likelihood, and coverage."""
         where, step = f"in {unit or f'units of {self.target.name}'}", self.target.step
         ends = ", of the target or its root or logarithm, that end at 0" if self.target.positive else ""
-        mixture = f"of this model an equal mixture of {num_samples} Gaussians{ends}"
+        mixture = f"of this model an equal mixture of {num_samples} Gaussians{ends}{self._or_counts}"
         mixture += f", beside a probability of {self._atoms}" if self.target.atoms else ""
         at_atoms = f", at {self._atoms} its log probability" if self.target.atoms else ""
         found = {

@@ -5,21 +5,21 @@ import pytest
 from builders import house
 
 BUDGETS = {
-    "attribution": 1305,
-    "cli": 1005,
+    "attribution": 1279,
+    "cli": 1115,
     "ensembles": 1724,
     "estimators": 1320,
-    "export": 1346,
+    "export": 1363,
     "functional": 412,
     "layers": 2031,
     "likelihoods": 2723,
     "machine": 505,
     "metrics": 1032,
-    "networks": 1718,
+    "networks": 1856,
     "objective": 350,
     "prediction": 1734,
     "tables": 7946,
-    "training": 2434,
+    "training": 2436,
     "views": 3015,
 }
 """Lines of a room. Lower a figure when lines go; raise one only with a word in the commit on what was not replaced."""

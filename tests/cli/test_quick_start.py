@@ -20,6 +20,7 @@ COMMANDS = (
     "demo",
     "export",
     "explain-image",
+    "fit-rates",
     "reproduce",
     "explore",
 )

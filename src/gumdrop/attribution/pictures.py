@@ -1,6 +1,5 @@
 """Explain what a classifier saw in a picture: from two files, or a file and a name, to a figure."""
 
-import importlib
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -8,10 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from gumdrop.attribution.explanation import Explanation
 from gumdrop.attribution.fido import FIDO
+from gumdrop.networks.stored import import_network, input_sizes, load_program
 
 LARGEST_MASK = 56
 """Finer masks of a photograph follow the noise of its pixels, and take longer to find."""
@@ -60,39 +60,13 @@ class Classifier:
 
 def load_classifier(name: str, *, device: str = "cpu") -> Classifier:
     """Load a classifier."""
-    if name.endswith(".pt2"):
-        return _load_exported(Path(name), device)
-    module, _, thing = name.partition(":")
-    if not thing:
-        raise ValueError(
-            f"{name!r} is neither a file that ends in .pt2, as torch.export.save writes it, nor of the form "
-            "module:thing, as in my_models:make_classifier; files of pickled weights are not loaded"
-        )
-    try:
-        found = getattr(importlib.import_module(module), thing)
-    except (ImportError, AttributeError) as error:
-        raise ValueError(f"{name!r} cannot be imported ({error}); its folder must be on PYTHONPATH") from error
-    model = found if isinstance(found, nn.Module) else found()
-    if not isinstance(model, nn.Module):
-        raise TypeError(f"{name!r} must be or make a torch.nn.Module, got a {type(model).__name__}")
-    return Classifier(model.eval().to(device))
-
-
-def _load_exported(path: Path, device: str) -> Classifier:
-    if not path.is_file():
-        raise ValueError(f"{path} is not there; name a file that torch.export.save wrote")
-    try:
-        program = torch.export.load(path)
-    except Exception as error:  # whatever torch raises for a file that it did not write
-        raise ValueError(f"{path} is no program that torch.export.save wrote") from error
-    inputs = [node.meta["val"] for node in program.graph.nodes if node.op == "placeholder"][-1]
-    if inputs.ndim != 4 or isinstance(inputs.shape[0], int):
-        raise ValueError(
-            f"{path} must take a batch of any number of pictures, got the shape {tuple(inputs.shape)}; export it with "
-            "dynamic_shapes=({0: torch.export.Dim('n')},)"
-        )
-    graph = program.module().to(device)
-    sizes = inputs.shape[1:]
+    if not name.endswith(".pt2"):
+        return Classifier(import_network(name).to(device))
+    program = load_program(Path(name))
+    *_, whole = input_sizes(program)
+    if len(whole) != 4:
+        raise ValueError(f"{name} must take pictures (N, C, H, W), got inputs of shape {tuple(whole)}")
+    graph, sizes = program.module().to(device), whole[1:]
     fixed = (int(sizes[0]), int(sizes[1]), int(sizes[2])) if all(isinstance(size, int) for size in sizes) else None
     return Classifier(lambda pictures: graph(pictures), fixed)
 

@@ -17,6 +17,7 @@ from gumdrop.cli.explain import explain
 from gumdrop.cli.explore import explore
 from gumdrop.cli.export import export
 from gumdrop.cli.fit import fit
+from gumdrop.cli.fit_rates import fit_rates
 from gumdrop.cli.flags import config_from_flag
 from gumdrop.cli.info import info
 from gumdrop.cli.pictures import explain_image
@@ -31,7 +32,7 @@ app = App(
     help="Networks that learn their own dropout rates, and say how sure they are.",
 )
 app.command(fit, config=(config_from_flag,))
-for _command in (predict, evaluate, explain, info, compare, drift, demo, export, explain_image, explore):
+for _command in (predict, evaluate, explain, info, compare, drift, demo, export, fit_rates, explain_image, explore):
     app.command(_command)
 _reproduces = "Run a published experiment again, and see its figures beside the published."
 app.command("gumdrop.cli.reproduce:reproduce", name="reproduce", help=_reproduces)  # imports all experiments' settings

@@ -77,6 +77,11 @@ class Draws(nn.Module):
         """Learned drop probability of each site, or of each of its units."""
         return {name: site.p.tolist() for name, site in self._sites.items()}
 
+    @property
+    def drops(self) -> bool:
+        """Whether any rate is above 0."""
+        return any(bool((site.p > 0).any()) for site in self._sites.values())
+
     def forward(self, inputs: Sequence[Tensor], noise: Tensor) -> Tensor:
         """Evaluate one function for each row of noise."""
         draws, rows = noise.shape[0], inputs[0].shape[0]

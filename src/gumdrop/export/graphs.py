@@ -11,13 +11,12 @@ from gumdrop.export.draws import Draws
 from gumdrop.export.errors import ExportError
 from gumdrop.functional.floats import widened
 from gumdrop.layers import ConcreteDropout
-from gumdrop.likelihoods import ClassificationPrediction, HurdlePrediction, RegressionPrediction
-from gumdrop.likelihoods.gaussian import split_gaussian
-from gumdrop.prediction import predict_classification, predict_regression, sample
+from gumdrop.likelihoods import Categorical, ClassificationPrediction, Gaussian, HurdlePrediction, RegressionPrediction
+from gumdrop.likelihoods.gaussian import gaussians_of
+from gumdrop.prediction import predict, predict_regression, sample
 
 Variant = Literal["draw", "moments", "noise", "deterministic"]
 """One draw a call; S draws a call and their moments; the same with the noise as an input; moments without draws."""
-Likelihood = Literal["gaussian", "categorical"]
 
 
 class Graph(nn.Module):
@@ -73,7 +72,7 @@ class ModelGraph(Graph):
         *,
         variant: Variant,
         num_samples: int,
-        likelihood: Likelihood | None,
+        likelihood: Gaussian | Categorical | None,
     ) -> None:
         super().__init__(variant, num_samples)
         names = tuple(inputs) if isinstance(inputs, Mapping) else None
@@ -85,6 +84,8 @@ class ModelGraph(Graph):
             sample(model, inputs, num_samples=1, seed=0, output=_tensor)  # sites count the units of what they see
         self.draws = Draws(model, names=names)
         self.num_noise = self.draws.num_noise
+        if variant == "moments" and not self.is_random:
+            self.num_samples = 2  # all functions are one, and so many have a variance of 0
         if variant == "noise":
             if self.draws.has_own_noise:
                 raise ExportError(
@@ -92,13 +93,18 @@ class ModelGraph(Graph):
                     "modules with noise of their own; convert or remove them, or export the variant 'moments'"
                 )
             self.input_names.append("noise")
-        if variant == "deterministic" and (likelihood != "gaussian" or names is not None or count > 1):
+        if variant == "deterministic" and (likelihood != Gaussian() or names is not None or count > 1):
             raise ExportError(
                 "`variant='deterministic'` needs `likelihood='gaussian'` and a single input, because moments are "
-                f"propagated to means and log variances alone; got {likelihood!r} and {count} inputs by "
+                f"propagated to means and log variances alone; got {likelihood} and {count} inputs by "
                 f"{'position' if names is None else 'name'}"
             )
         self._original = [model]  # in a list, so that it is no child
+
+    @property
+    def is_random(self) -> bool:
+        """Whether two calls with the same inputs differ; where all rates are 0, they do not."""
+        return super().is_random and (self.draws.has_own_noise or self.draws.drops)
 
     def forward(self, *tensors: Tensor) -> dict[str, Tensor]:
         """Draw, and summarise the draws, or propagate moments."""
@@ -112,18 +118,19 @@ class ModelGraph(Graph):
             return {"mean": draws.mean(0), "variance": draws.var(0, correction=0)}
         if self.likelihood is None:
             return {"output": draws[0]}
-        if self.likelihood == "gaussian":
+        if isinstance(self.likelihood, Gaussian):
             if self.variant == "draw":
-                means, variances = gaussian_parts(draws)
+                means, variances = gaussian_parts(draws, self.likelihood)
                 return {"mean": means[0], "variance": variances[0]}
-            return named(gaussian(draws))
+            return named(gaussian(draws, self.likelihood))
         if self.variant == "draw":
-            return {"probabilities": torch.softmax(widened(draws[0]), dim=1)}
-        return named(classes(draws))
+            return {"probabilities": self.likelihood.log_probabilities(draws)[0].exp()}
+        return named(classes(draws, self.likelihood))
 
     def description(self) -> dict[str, object]:
         """Describe the likelihood, the rates and where the noise of each site stands."""
-        return {"likelihood": self.likelihood, "rates": self.draws.rates, "noise": self.draws.layout}
+        name = None if self.likelihood is None else self.likelihood.name
+        return {"likelihood": name, "rates": self.draws.rates, "noise": self.draws.layout}
 
     def reference(self, inputs: Sequence[Tensor], seed: int) -> dict[str, Tensor]:
         """Predict with the functions of the library."""
@@ -133,31 +140,27 @@ class ModelGraph(Graph):
         (model,) = self._original
         if self.variant == "draw" or self.likelihood is None:
             return {name: value.detach() for name, value in self._outputs(sample(model, x, **options)).items()}
-        if self.likelihood == "gaussian":
-            return named(predict_regression(model, x, **options))
-        return named(predict_classification(model, x, **options))
+        return named(predict(model, x, self.likelihood, **options))
 
 
 def _tensor(result: Any) -> Tensor:
     return result["logits"] if isinstance(result, Mapping) else result
 
 
-def gaussian_parts(draws: Tensor) -> tuple[Tensor, Tensor]:
-    """Read means and noise variances, (S, N, D) each, out of outputs, (S, N, 2 D)."""
-    means, log_variances = split_gaussian(widened(draws))
-    limits = torch.finfo(means.dtype)
-    return means, log_variances.exp().clamp(limits.tiny, limits.max)
+def gaussian_parts(draws: Tensor, likelihood: Gaussian) -> tuple[Tensor, Tensor]:
+    """Read means and noise variances, (S, N, D) each, out of outputs."""
+    return gaussians_of(widened(draws), likelihood.log_variance, likelihood.temperature)
 
 
-def gaussian(draws: Tensor) -> RegressionPrediction:
-    """Moments of draws of a regression, (S, N, 2 D), without the draws."""
-    means, variances = gaussian_parts(draws)
+def gaussian(draws: Tensor, likelihood: Gaussian) -> RegressionPrediction:
+    """Moments of draws of a regression, (S, N, ...), without the draws."""
+    means, variances = gaussian_parts(draws, likelihood)
     return RegressionPrediction(means.mean(0), means.var(0, correction=0), variances.mean(0), None, None)
 
 
-def classes(draws: Tensor) -> ClassificationPrediction:
+def classes(draws: Tensor, likelihood: Categorical) -> ClassificationPrediction:
     """Averages over draws of logits, (S, N, C, ...)."""
-    log_p = torch.log_softmax(widened(draws), dim=2)
+    log_p = likelihood.log_probabilities(draws)
     entropy = -(log_p.exp() * log_p).sum(2).mean(0)
     count = log_p.new_full((), draws.shape[0])  # not math.log, which would fix the draws of an exported model
     return ClassificationPrediction(torch.logsumexp(log_p, dim=0) - count.log(), entropy)

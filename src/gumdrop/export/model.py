@@ -15,7 +15,8 @@ A file holds its metadata, is run before it is left in its place, and appears wh
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, get_args
+from types import NoneType
+from typing import TYPE_CHECKING, Any, get_args
 
 import torch
 from torch import Tensor, nn
@@ -23,7 +24,8 @@ from torch import Tensor, nn
 from gumdrop.export.checking import check
 from gumdrop.export.errors import ExportError
 from gumdrop.export.formats import FORMATS, Format, build, output_names, traced
-from gumdrop.export.graphs import Graph, Likelihood, ModelGraph, Variant
+from gumdrop.export.graphs import Graph, ModelGraph, Variant
+from gumdrop.likelihoods import Bernoulli, Categorical, Gaussian, Likelihood, likelihood_of
 from gumdrop.machine.files import replacing
 from gumdrop.machine.threads import limited_threads
 from gumdrop.machine.version import VERSION
@@ -44,7 +46,7 @@ def export_model(
     to: Format = "onnx",
     variant: Variant = "moments",
     num_samples: int = 100,
-    likelihood: Likelihood | None = "gaussian",
+    likelihood: str | Likelihood | None = "gaussian",
     metadata: Mapping[str, object] | None = None,
 ) -> Path:
     """Export a converted model.
@@ -58,7 +60,8 @@ def export_model(
         variant: What a call computes, see above.
         num_samples: Draws of a call, S; for ``"noise"`` only that of the comparison, because the noise has its own.
         likelihood: ``"gaussian"`` for means and log variances in halves of the last dimension, ``"categorical"`` for
-            logits of shape (N, C, ...), None for any other output: the draws' mean and variance are the moments then.
+            logits of shape (N, C, ...), ``"bernoulli"`` for one logit, or what `gumdrop.training.fit_rates` found; None
+            for any other output: the draws' mean and variance are the moments then.
         metadata: More to say about the model, as plain data.
 
     Returns:
@@ -76,10 +79,15 @@ def export_model(
         >>> list(program.module()(torch.randn(5, 3)))
         ['mean', 'epistemic', 'aleatoric']
     """
-    _check_choice("likelihood", likelihood, ("gaussian", "categorical", None))
+    of_outputs: Any = None if likelihood is None else likelihood_of(likelihood)
+    if type(of_outputs) not in (Gaussian, Categorical, Bernoulli, NoneType):
+        raise ValueError(
+            "`likelihood` must be one of 'gaussian', 'categorical', 'bernoulli', such a "
+            f"`gumdrop.likelihoods.Likelihood`, or None, got {likelihood!r}"
+        )
     _check_choice("variant", variant, get_args(Variant))
     tensors = _tensors(inputs)
-    graph = ModelGraph(model, inputs, variant=variant, num_samples=num_samples, likelihood=likelihood)
+    graph = ModelGraph(model, inputs, variant=variant, num_samples=num_samples, likelihood=of_outputs)
     return _write(graph, tensors, path, to, dict(metadata or {}))
 
 

@@ -11,11 +11,12 @@ from gumdrop.export.errors import ExportError
 from gumdrop.export.graphs import Graph, Variant, classes, gaussian, gaussian_parts, named
 from gumdrop.export.table_encoding import TableEncoder
 from gumdrop.export.table_scale import QUANTILES, ScaledMoments
-from gumdrop.likelihoods import PLAIN, ClassificationPrediction, RegressionPrediction
+from gumdrop.likelihoods import PLAIN, Categorical, ClassificationPrediction, Gaussian, RegressionPrediction
 from gumdrop.prediction import predict_regression
 from gumdrop.tables.model import TableModel
 from gumdrop.tables.schema.columns import CategoryColumn
 
+PLAIN_NOISE = Gaussian()
 TAILS = 100
 """Sizes of the noise that one draw is given one of."""
 
@@ -90,10 +91,10 @@ class TableGraph(Graph):
         if self.variant == "draw":
             return self._one_draw(x, torch.cat(outputs), columns_of[-1])
         if self.scaled is not None:
-            return self._scaled(x, *gaussian_parts(torch.cat(outputs)))
+            return self._scaled(x, *gaussian_parts(torch.cat(outputs), PLAIN_NOISE))
         if self.noise is None:
-            return named(ClassificationPrediction.mixture([classes(output) for output in outputs]))
-        return self._mixed(x, [gaussian(output) for output in outputs])
+            return named(ClassificationPrediction.mixture([classes(output, Categorical()) for output in outputs]))
+        return self._mixed(x, [gaussian(output, PLAIN_NOISE) for output in outputs])
 
     def _mixed(self, x: Tensor, parts: Sequence[RegressionPrediction]) -> dict[str, Tensor]:
         assert self.noise is not None
@@ -115,9 +116,9 @@ class TableGraph(Graph):
         if self.noise is None:
             return {"probabilities": torch.softmax(chosen[0], dim=-1)}
         # The noise depends on the mean of the mixture, which one draw does not know: that without dropout stands in.
-        means = [gaussian_parts(member.undropped((x,)).unsqueeze(0))[0][0] for member in self._draws()]
+        means = [gaussian_parts(member.undropped((x,)).unsqueeze(0), PLAIN_NOISE)[0][0] for member in self._draws()]
         factor = self.noise(x, torch.stack(means).mean(0)) * self.tails.index_select(0, place % TAILS)[0]
-        mean, variance = gaussian_parts(chosen)
+        mean, variance = gaussian_parts(chosen, PLAIN_NOISE)
         variance = variance * factor
         if self.scaled is not None:
             mean, variance = self.scaled.of_one(mean, variance)

@@ -18,6 +18,7 @@ from gumdrop.functional.noise import uniform_noise
 from gumdrop.layers import UNIT
 from gumdrop.likelihoods import Gaussian, Likelihood, likelihood_of
 from gumdrop.machine.optimizers import minimise, without_compiler
+from gumdrop.machine.threads import limited_threads, threads_for
 from gumdrop.networks import learn_dropout
 from gumdrop.networks.plain_dropout import own_dropout
 from gumdrop.prediction.draws import Output
@@ -123,7 +124,8 @@ def fit_rates(
     device = next(model.parameters()).device
     rows = Rows(arguments_of(held_out[0], "held_out")[order].to(device), sent(held_out[1][order], device))
     of_outputs = _with_noise(of_outputs, network, rows)
-    logits, scores, kept = _judged(network, rows, of_outputs)
+    with limited_threads(threads_for([model], num_samples * batch_size)):
+        logits, scores, kept = _judged(network, rows, of_outputs)
     tempered = _tempered(of_outputs, network.outputs(rows.x, logits), rows.y)
     _set_rates(model, logits)
     model.eval()

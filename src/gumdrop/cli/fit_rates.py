@@ -1,0 +1,109 @@
+"""``gumdrop fit-rates``: dropout rates and a temperature for a network that is trained."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from gumdrop.cli.flags import Count, Flag, Json
+from gumdrop.views.terminal import Voice, columns_table
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from gumdrop.training import FittedRates
+
+FORMATS = {".onnx": "onnx", ".pt2": "pt2"}
+TARGET = "y"
+
+
+def fit_rates(
+    model: str,
+    held_out: Path,
+    /,
+    *,
+    likelihood: Literal["gaussian", "categorical", "bernoulli"],
+    out: Path | None = None,
+    overwrite: Flag = False,
+    num_samples: Count = 100,
+    seed: int = 0,
+    machine: Json = False,
+) -> None:
+    """Give a trained network the dropout rates and the temperature that held-out rows favour; its weights stay.
+
+    Args:
+        model: A file that torch.export.save wrote (.pt2), or module:thing that can be imported.
+        held_out: File of numpy.savez with the targets as `y` and the input of the network under any other name; several
+            inputs go by the names of its arguments. Rows that the network was not trained on.
+        likelihood: What the network returns: the mean of a number, alone or before its log variance; logits of classes;
+            or one logit.
+        out: File to write that predicts with these rates, .onnx or .pt2: mean, epistemic and aleatoric variance, or
+            probabilities and their entropies.
+        overwrite: Replace the file if it exists.
+        num_samples: Draws of a prediction of that file.
+        seed: Seed of the masks.
+        machine: Write one JSON object to standard output, and words to standard error.
+
+    Raises:
+        ValueError: If a file cannot be used.
+    """
+    if out is not None and out.suffix not in FORMATS:
+        raise ValueError(f"--out {out} must end in .onnx or .pt2")
+    if out is not None and out.exists() and not overwrite:
+        raise ValueError(f"{out} exists already; name another file with --out, or add --overwrite")
+    inputs, targets = read_arrays(held_out)
+    if likelihood != "categorical":  # numbers, which networks return in a column
+        targets = targets.float().reshape(len(targets), -1)
+
+    from gumdrop.export import export_model
+    from gumdrop.networks.stored import load_network
+    from gumdrop.training import fit_rates as fitted_to
+
+    voice = Voice(machine)
+    network = load_network(model)
+    fitted = fitted_to(network, (inputs, targets), likelihood=likelihood, seed=seed)
+
+    def write(place: Path) -> None:
+        to: Any = FORMATS[place.suffix]
+        export_model(network, inputs, place, to=to, num_samples=num_samples, likelihood=fitted.likelihood)
+
+    told = {name: value for name, value in asdict(fitted).items() if name != "likelihood"}
+    voice.answer({"command": "fit-rates", "model": model, **told}, partial(show_fitted, fitted=fitted), out, write)
+
+
+def read_arrays(path: Path) -> tuple[Tensor | dict[str, Tensor], Tensor]:
+    """Read the inputs, one or several by their names, and the targets; floats in float32, other numbers in int64."""
+    import numpy as np
+    import torch
+
+    if not path.is_file():
+        raise ValueError(f"{path} is not there; write it with numpy.savez({path.name!r}, x=inputs, y=targets)")
+    try:
+        with np.load(path, allow_pickle=False) as arrays:
+            read = {name: arrays[name] for name in arrays.files}
+        tensors = {
+            name: torch.as_tensor(array.astype(np.float32 if array.dtype.kind == "f" else np.int64))
+            for name, array in read.items()
+        }
+    except (OSError, ValueError, AttributeError, TypeError) as error:  # one array alone, other things, or no such file
+        raise ValueError(f"{path} is no file of numpy.savez with arrays of numbers ({error})") from error
+    targets = tensors.pop(TARGET, None)
+    if targets is None or not tensors:
+        raise ValueError(f"{path} must hold the targets as '{TARGET}' and an input, got {', '.join(read) or 'nothing'}")
+    return (tensors if len(tensors) > 1 else next(iter(tensors.values()))), targets
+
+
+def show_fitted(voice: Voice, fitted: FittedRates) -> None:
+    """Show what is kept and what it is worth."""
+    scores = columns_table("Log likelihood of held-out rows, in nats", "", "mean", "gain on the temperature alone")
+    for name, score in fitted.scores.items():
+        gain = f"{score - fitted.scores['temperature']:+.4f} ± {fitted.errors[name]:.4f}"
+        scores.add_row(name, f"{score:.4f}", "" if name == "temperature" else gain)
+    voice.show(scores)
+    rates = columns_table("Dropout rates", "layer", "rate")
+    for name, rate in fitted.rates.items():
+        rates.add_row(name, f"{rate:.3f}")
+    voice.show(rates)
+    voice.say(f"kept: {fitted.kept}; temperature {fitted.temperature:.3f}")

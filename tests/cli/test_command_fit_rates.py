@@ -1,0 +1,104 @@
+"""``gumdrop fit-rates``: a stored network and held-out rows in, rates and a file that predicts with them out."""
+
+import json
+import sys
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from gumdrop.cli import main
+from gumdrop.training import fit_rates, frozen, held_out_rates
+
+ROWS = 120
+
+
+def data(*shape: int, seed: int = 0) -> torch.Tensor:
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed))
+
+
+def make_network() -> nn.Module:
+    """A network that has learned its training rows by heart, so that doubt helps."""
+    torch.manual_seed(0)
+    network = nn.Sequential(nn.Linear(20, 64), nn.ReLU(), nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 1))
+    x = data(60, 20, seed=5)
+    optimizer = torch.optim.Adam(network.parameters(), lr=1e-2)
+    for _ in range(200):
+        optimizer.zero_grad()
+        (network(x) - x[:, :1] - data(60, 1, seed=6)).square().mean().backward()
+        optimizer.step()
+    return network.eval()
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    place = tmp_path_factory.mktemp("rates")
+    sizes = ({0: torch.export.Dim("n")},)
+    torch.export.save(torch.export.export(make_network(), (data(2, 20),), dynamic_shapes=sizes), place / "net.pt2")
+    x = data(ROWS, 20, seed=7)
+    y = x[:, 0] + data(ROWS, 1, seed=8)[:, 0]
+    np.savez(place / "rows.npz", x=x, y=y)
+    np.savez(place / "targets.npz", y=y)
+    np.save(place / "alone.npy", x)
+    return place
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch, folder) -> None:
+    monkeypatch.chdir(folder)
+    monkeypatch.setitem(sys.modules, "my_models", sys.modules[__name__])
+    monkeypatch.setattr(held_out_rates, "STEPS", 3)
+    monkeypatch.setattr(frozen, "JUDGES", 16)
+
+
+def test_a_stored_network_gets_the_rates_of_fit_rates(folder, capsys) -> None:
+    words = ["fit-rates", "net.pt2", "rows.npz", "--likelihood", "gaussian", "--out", "doubt.pt2", "--json"]
+    assert main(words) == 0
+    told = json.loads(capsys.readouterr().out)
+    rows = np.load(folder / "rows.npz")
+    x, y = torch.as_tensor(rows["x"]), torch.as_tensor(rows["y"]).unsqueeze(1)
+    fitted = fit_rates(make_network(), (x, y), likelihood="gaussian")
+    assert told["kept"] == fitted.kept == "one rate"
+    assert told["rates"] == pytest.approx(fitted.rates)
+    assert told["temperature"] == pytest.approx(fitted.temperature, rel=1e-4)
+    prediction = torch.export.load(folder / "doubt.pt2").module()(x)
+    assert prediction["epistemic"].min() > 0
+    variance = fitted.likelihood.log_variance.exp() * fitted.temperature
+    torch.testing.assert_close(prediction["aleatoric"], variance.expand(ROWS, 1), rtol=1e-4, atol=0)
+
+
+def test_a_network_that_can_be_imported_and_words_for_people(capsys) -> None:
+    assert main(["fit-rates", "my_models:make_network", "rows.npz", "--likelihood", "gaussian"]) == 0
+    said = capsys.readouterr().out
+    assert "temperature" in said
+    assert "each layer" in said
+
+
+def test_a_network_whose_rates_are_all_zero_predicts_without_draws(monkeypatch, folder) -> None:
+    monkeypatch.setattr(held_out_rates, "is_beyond_chance", lambda gain: False)
+    assert main(["fit-rates", "net.pt2", "rows.npz", "--likelihood", "gaussian", "--out", "sure.onnx"]) == 0
+    pytest.importorskip("onnxruntime")
+    from onnxruntime import InferenceSession
+
+    x = np.load(folder / "rows.npz")["x"]
+    mean, epistemic, _ = InferenceSession(folder / "sure.onnx").run(None, {"x": x})
+    np.testing.assert_allclose(mean, make_network()(torch.as_tensor(x)).detach(), rtol=1e-4, atol=1e-5)
+    assert epistemic.max() == 0
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["absent.pt2", "rows.npz"], "absent.pt2 is not there"),
+        (["net.pt2", "absent.npz"], r"write it with numpy.savez('absent.npz', x=inputs, y=targets)"),
+        (["net.pt2", "net.pt2"], "no file of numpy.savez"),
+        (["net.pt2", "alone.npy"], "no file of numpy.savez"),
+        (["net.pt2", "targets.npz"], "must hold the targets as 'y' and an input, got y"),
+        (["net.pt2", "rows.npz", "--out", "net.pt2"], "exists already"),
+        (["net.pt2", "rows.npz", "--out", "net.csv"], "must end in .onnx or .pt2"),
+    ],
+)
+def test_what_cannot_be_used(capsys, words, message) -> None:
+    assert main(["fit-rates", "--likelihood", "gaussian", *words]) == 2
+    assert message in capsys.readouterr().err

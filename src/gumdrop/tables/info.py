@@ -141,4 +141,4 @@ def _what(column: Column) -> str:
     if column.order is not None:
         cycles = ", ".join(column.parts or ()) or "no cycles"
         return f"{least} to {most}, {column.order.replace('-', ' ')}; {cycles}"
-    return f"{least} to {most}, mean {readable(column.mean)}, std {readable(column.std, 3)}"
+    return f"{least} to {most}, mean {column.rounded(column.mean)}, std {readable(column.std, 3)}"

@@ -24,7 +24,7 @@ def show_explanation(voice: Voice, explanation: TableExplanation, *, rows: int =
     if len(explanation.rows) > rows:
         voice.say(f"and {len(explanation.rows) - rows} more rows on the page")
     overall = explanation.overall
-    table = columns_table(f"Mean size over {overall.rows} usual rows", "column", *headings(explanation))
+    table = columns_table(f"Mean absolute share over {overall.rows} usual rows", "column", *headings(explanation))
     for k in _ordered(overall.explained, overall.epistemic, 2 * columns)[: 2 * columns]:
         table.add_row(explanation.columns[k], readable(overall.explained[k], 3), readable(overall.epistemic[k], 3))
     voice.show(table)

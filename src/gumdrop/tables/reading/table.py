@@ -80,7 +80,7 @@ def read_table(path: object, *, decimal: Decimal | None = None) -> Table:
     except UnicodeError as error:
         code = "utf-16" if start[:2] in {b"\xff\xfe", b"\xfe\xff"} else "latin1"
         raise TableError(
-            f"{name} is not UTF-8 text ({error}): save it as UTF-8, or convert it: "
+            f"{name} is not UTF-8 text ({error}): save it as UTF-8 (in Excel: CSV UTF-8), or convert it: "
             f"iconv -f {code} -t utf-8 OLD.csv > NEW.csv"
         ) from error
     except (csv.Error, pd.errors.ParserError, OSError, EOFError, zlib.error) as error:

@@ -306,7 +306,7 @@ def _held(results: dict[str, Any], share: float) -> dict[str, Any]:
 
 def test_differences_that_change_no_decision_are_no_reproach() -> None:
     for share, verdict, why in (
-        (0.9150, "Yes: the intervals hold", "more than chance makes with so many rows, and too small to matter"),
+        (0.9150, "Yes: the intervals hold", "more than chance explains with so many rows, and too small to matter"),
         (0.9500, "wider than they need to be", "hold too many, and not by chance"),
         (0.8000, "too narrow", "hold too few, and not by chance"),
     ):

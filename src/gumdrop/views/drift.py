@@ -14,7 +14,7 @@ DRAWN = 6
 def show_drift(voice: Voice, drift: Drift) -> None:
     """Show what differs in a terminal."""
     if not drift.columns:
-        voice.say(f"{drift.rows:,} rows: no column is distributed otherwise than in training, as far as they can tell")
+        voice.say(f"{drift.rows:,} rows: no column differs in distribution from training, as far as they can tell")
     else:
         voice.say(f"{drift.rows:,} rows: {drift.unlike}")
         heads = ("column", "what changed most", "training", "here", "PSI")
@@ -22,7 +22,7 @@ def show_drift(voice: Voice, drift: Drift) -> None:
         for column in drift.columns:
             rows.add_row(column.name, column.what, f"{column.before:.1%}", f"{column.now:.1%}", f"{column.psi:.2f}")
         voice.show(rows)
-    more = "which is more than chance makes" if drift.more_uncertain else "which is no more than chance makes"
+    more = "more than chance explains" if drift.more_uncertain else "no more than chance explains"
     voice.say(
         f"{drift.above:.0%} of the rows have a larger epistemic uncertainty than nine tenths of the test rows of the "
         f"fit had, {more}"

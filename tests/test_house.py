@@ -14,7 +14,7 @@ BUDGETS = {
     "layers": 2031,
     "likelihoods": 2723,
     "machine": 505,
-    "metrics": 1032,
+    "metrics": 1039,
     "networks": 1856,
     "objective": 350,
     "prediction": 1734,

@@ -76,14 +76,15 @@ def test_beyond_the_counts_that_are_summed_the_rest_is_the_same() -> None:
     np.testing.assert_array_equal(((quantile + 1) / 0.5).round(), (up_to < 0.95).sum(0))
 
 
-def test_the_score_of_the_whole_distribution_is_that_of_counts() -> None:
+def test_the_score_of_the_whole_distribution_is_that_of_its_cells() -> None:
     found = prediction()
-    up_to, levels = masses(found).cumsum(0), COUNTS * 0.5 - 1
-    for target in (-1.0, 0.5, 2000.0, 0.7):
-        grid = np.repeat(levels, 5) + np.tile(np.arange(5) * 0.1, len(levels))  # between levels nothing happens
-        expected = 0.1 * (np.square(np.repeat(up_to, 5, axis=0) - (grid + 1e-9 >= target)[:, None])).sum(0).mean()
-        expected += max(0.0, target - levels[-1] - 0.5)
-        assert crps(found, torch.full((4, 1), target, dtype=torch.float64)).item() == pytest.approx(expected, rel=1e-4)
+    grid = torch.arange(-3, 60, 1e-3, dtype=torch.float64) + 5e-4
+    up_to = found.cdf(grid.expand(4, -1))
+    for target in (-2.0, -1.0, 0.5, 0.7, 40.0, 2000.0):
+        step = (grid >= target).double()
+        expected = 1e-3 * (up_to - step).square().sum(1).mean().item() + max(0.0, target - 60)
+        assert up_to.shape == (4, len(grid))  # several values for each row
+        assert crps(found, torch.full((4, 1), target, dtype=torch.float64)).item() == pytest.approx(expected, rel=1e-3)
 
 
 def test_other_units_and_what_lies_below() -> None:

@@ -96,8 +96,8 @@ class NegativeBinomialPrediction(CountPrediction):
 
     def cdf(self, value: Tensor) -> Tensor:
         """See `NumberPrediction.cdf`; in float64, of few counts by their sum."""
-        value = value.expand(self.mean.shape)
-        near, result = value < FEW, torch.zeros_like(self.mean, dtype=torch.float64)
+        value = value.expand(torch.broadcast_shapes(value.shape, self.mean.shape))
+        near, result = value < FEW, torch.zeros_like(value, dtype=torch.float64)
         most = int(value[near].max()) if near.any() else -1
         for count, mass in zip(range(most + 1), self.masses(), strict=False):
             result += mass.mean(0) * (count <= value)

@@ -24,7 +24,7 @@ def crps(prediction: RegressionPrediction, target: Tensor) -> Tensor:
     .. math:: E|X - y| - \tfrac12 E|X - X'|
 
     in closed form for a mixture of Gaussians (Grimit et al. 2006, QJRMS 132), by quadrature for one on another scale,
-    such as that of a logarithm, and by a sum for counts that are negative binomial. Lower is better.
+    such as that of a logarithm, and cell by cell for counts that are negative binomial. Lower is better.
 
     Args:
         prediction: Prediction with its draws, N rows of D outputs.
@@ -77,16 +77,23 @@ def _by_quadrature(means: Tensor, variances: Tensor, scale: TargetScale, target:
 
 
 def _of_counts(means: Tensor, variances: Tensor, scale: TargetScale, target: Tensor) -> Tensor:
-    """Sum F^2 over the counts below the target and (1 - F)^2 from there on."""
-    place = (target.double() - scale.least) / scale.step
-    total, up_to = (-place).clamp(min=0.0), torch.zeros_like(place)
+    """Integrate F^2 up to the target and (1 - F)^2 from there on, cell by cell, in each of which F is a line."""
+    place = (target.double() - scale.least) / scale.step + 0.5
+    total, before = (-place).clamp(min=0.0), torch.zeros_like(place)
     masses = scaled_mixture.counts_of(means, variances, scale).masses()
     for count, mass in zip(range(MOST_COUNTS), masses, strict=False):
-        up_to, share = up_to + mass.mean(0), (place - count).clamp(0.0, 1.0)
-        total = total + share * up_to.square() + (1 - share) * (1 - up_to).square()
+        share, up_to = (place - count).clamp(0.0, 1.0), before + mass.mean(0)
+        at = before + share * mass.mean(0)
+        total += share * _mean_square(before, at) + (1 - share) * _mean_square(1 - at, 1 - up_to)
+        before = up_to
         if count >= place.max() and (1 - up_to < NO_MASS).all():
             break
-    return ((total + (place - count - 1).clamp(min=0.0) * up_to.square()) * scale.step).to(means)
+    return ((total + (place - count - 1).clamp(min=0.0)) * scale.step).to(means)
+
+
+def _mean_square(first: Tensor, last: Tensor) -> Tensor:
+    """Mean of the square of a line between two values."""
+    return (first.square() + first * last + last.square()) / 3
 
 
 def _expected_distance(mean: Tensor, variance: Tensor) -> Tensor:

@@ -20,7 +20,7 @@ BUDGETS = {
     "prediction": 1734,
     "tables": 7946,
     "training": 2436,
-    "views": 3015,
+    "views": 3018,
 }
 """Lines of a room. Lower a figure when lines go; raise one only with a word in the commit on what was not replaced."""
 

@@ -76,6 +76,7 @@ def test_curves_of_the_test_part_and_their_page(folder) -> None:
     page = write_report(folder).read_text()
     assert page.count("<svg") >= 4
     assert "Kaplan-Meier" in page
+    assert "cells of the" in page
 
 
 def test_commands_of_a_time(folder, tmp_path, capsys) -> None:

@@ -69,7 +69,7 @@ def columns_view(results: FitResults, test: TestRows) -> dict[str, object] | Non
         "worth": worth[:SHOWN],
         "folded": worth[SHOWN:FOLDED],
         "more": max(0, len(worth) - FOLDED),
-        "spreads": {each.name: _spread(each) for each in given.spreads},
+        "spreads": {each.name: spread_view(each) for each in given.spreads},
         "idle": [column.name for column in worth if not column.told],
         "rows": given.rows,
         "shuffles": given.shuffles,
@@ -82,7 +82,8 @@ def columns_view(results: FitResults, test: TestRows) -> dict[str, object] | Non
     }
 
 
-def _spread(spread: Spread) -> SpreadView:
+def spread_view(spread: Spread) -> SpreadView:
+    """What the page says of a column's training cells."""
     *bins, missing = spread.counts
     words = f"{spread.kind}, {' to '.join(dict.fromkeys(spread.labels))}"
     if spread.kind == "category":
@@ -99,8 +100,8 @@ def _spread(spread: Spread) -> SpreadView:
         start = np.minimum(edges[:-1], 1 - width)
     height = count / width / max([*(count / width), 1e-9])
     bars = (f"M{100 * x:.1f} 20v{-20 * h:.1f}h{95 * w:.1f}V20z" for x, w, h in zip(start, width, height, strict=True))
-    share = missing / max(1, sum(spread.counts))
-    return SpreadView("".join(bars), words, f"{percent(share)} missing" if missing else "")
+    absent = f"{percent(missing / sum(spread.counts))} missing" if missing else ""
+    return SpreadView("".join(bars), words, absent)
 
 
 def _effect(key: int, effect: Effect, results: FitResults) -> Markup:

@@ -3,6 +3,7 @@
 from gumdrop.tables.results import LIKELIHOOD, Curves, FitResults
 from gumdrop.views import plots
 from gumdrop.views.html import Picture, Tile, number, template
+from gumdrop.views.report.columns import spread_view
 from gumdrop.views.report.training import rates_view, training_view
 from gumdrop.views.svg import svg
 
@@ -38,6 +39,7 @@ def known_in_part_page(results: FitResults, folder: str) -> str:
         measures=measures,
         models=table,
         worth=worth,
+        spreads={each.name: spread_view(each) for each in results.columns.spreads},
         pictures=_pictures(results, results.curves),
         members=results.num_members,
         rates_drawn=rates_view(results),

@@ -117,10 +117,11 @@ def choose(
 ) -> Architecture:
     """Train each kind of networks for a short while, and choose the one with the best held-out log likelihood.
 
-    Each member of such a pilot holds another fifth of the rows out, so that all rows judge. If targets have a lower
-    bound, the best kind is also tried on their square root and their logarithm, and censored where the bound is the one
-    value that many rows share; one of these is chosen if it is better by more than chance. Of targets that are known
-    in part, such as times, the logarithm is tried first.
+    Each member of such a pilot holds another fifth of the rows out, so that all rows judge. A kind is as good as with
+    the best of the strengths of dropout that are tried later: some are ahead only where it is weak. If targets have a
+    lower bound, the best kind is also tried on their square root and their logarithm, and censored where the bound is
+    the one value that many rows share; one of these is chosen if it is better by more than chance. Of targets that are
+    known in part, such as times, the logarithm is tried first.
 
     Args:
         build: Builds one network.
@@ -140,6 +141,7 @@ def choose(
     kinds = candidates(num_many_valued(rows.x), likelihood)
     sample = rows.sample(PILOT_ROWS, settings.seed)
     trial = _pilot(settings, len(rows), len(sample), is_density=not likelihood.has_open_targets)
+    strengths = settings.strengths_for(len(rows))
     if settings.lengthscale is not None:
         kinds = list(dict.fromkeys(replace(kind, lengthscale=None) for kind in kinds))
     seen = sample.y[:, 0] == sample.y[:, -1] if likelihood.has_open_targets else which_atom(sample.y, scale.atoms) == 0
@@ -151,9 +153,8 @@ def choose(
 
     def tried(kind: Architecture, number: int) -> Tensor:
         said = part_of(progress, "choosing networks,", number, len(kinds) + len(scales))
-        one = (settings.strength or 1.0,)
-        (pilot,) = _fits(build, kind, sample, trial, likelihood, scale, one, is_kept=False, progress=said)
-        return pilot.scores
+        pilots = _fits(build, kind, sample, trial, likelihood, scale, strengths, is_kept=False, progress=said)
+        return max((pilot.scores for pilot in pilots), key=lambda scores: float(mean_score(scores, sample.weights)))
 
     scores = [tried(kind, i) for i, kind in enumerate(kinds, 1)]
     means = [mean_score(each, sample.weights) for each in scores]

@@ -19,13 +19,13 @@ BUDGETS = {
     "objective": 350,
     "prediction": 1734,
     "tables": 7946,
-    "training": 2436,
+    "training": 2438,
     "views": 3018,
 }
 """Lines of a room. Lower a figure when lines go; raise one only with a word in the commit on what was not replaced."""
 
 
-EXPERIMENTS = 19_370
+EXPERIMENTS = 19_417
 """Lines of all experiments."""
 
 

@@ -10,7 +10,7 @@ from torch import nn
 import gumdrop as gd
 from gumdrop.functional import dropout_scale
 from gumdrop.layers import ConcreteDropout
-from gumdrop.likelihoods import Categorical, Gaussian
+from gumdrop.likelihoods import Bernoulli, Categorical, Gaussian
 from gumdrop.metrics import fit_temperature
 from gumdrop.training import FittedRates, fit_rates, frozen, held_out_rates
 from gumdrop.training.data import arguments_of
@@ -50,6 +50,14 @@ class Branching(nn.Module):
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         h = self.first(x)
         return self.second(h.tanh() if h.sum().item() < 1e9 else h)
+
+
+def test_pixels_are_mixed_one_by_one_as_they_are_predicted() -> None:
+    draws, y = torch.randn(5, 4, 3, 2, 6, generator=SPARE), torch.randint(3, (4, 2, 6), generator=SPARE)
+    expected = Categorical().predict([draws], 5).log_prob(y).sum((1, 2))
+    torch.testing.assert_close(mixture_log_likelihood(Categorical(), draws, y), expected)
+    words = mixture_log_likelihood(Bernoulli(), draws[:, :, 0], (y > 0)[:, :, :].float())
+    assert words.shape == (4,)
 
 
 @pytest.mark.parametrize(

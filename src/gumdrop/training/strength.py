@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, TypeVar
 import torch
 from torch import Tensor, nn
 
-from gumdrop.likelihoods import Likelihood, likelihood_of
+from gumdrop.likelihoods import Categorical, Likelihood, likelihood_of
 from gumdrop.networks import set_strength
 from gumdrop.prediction import sample
 from gumdrop.training.records import FitResult
@@ -148,6 +148,8 @@ def _log_likelihood(
 
 def mixture_log_likelihood(likelihood: Likelihood, draws: Tensor, y: Tensor) -> Tensor:
     """Log likelihood of each row under the average of what S functions say, draws (S, N, ...), shape (N,)."""
+    if isinstance(likelihood, Categorical) and y.ndim > 1:  # classes of pixels are averaged by pixel when predicted
+        return likelihood.predict([draws], len(draws)).log_prob(y.long()).flatten(1).sum(1)
     count = len(draws)
     nll = likelihood.nll(draws.flatten(0, 1), y.repeat(count, *[1] * (y.ndim - 1))).unflatten(0, (count, len(y)))
     return torch.logsumexp(-nll, dim=0) - math.log(count)

@@ -1,6 +1,6 @@
 """Networks that are trained already: what rates from held-out rows are worth, beside other ways.
 
-Eight networks are trained without a thought of rates, some without dropout and some with rates of their own. Then
+Nine networks are trained without a thought of rates, some without dropout and some with rates of their own. Then
 their weights stay, and held-out rows give each a temperature (of numbers, a scale of the noise) alone; one rate from a
 grid, as Ledda, Fumera & Roli inject dropout; a Laplace approximation of the last layer; or `fit_rates`. Beside them
 stand the rates that a network was trained with, and an ensemble of five. Every way has its temperature from the same
@@ -17,11 +17,11 @@ References:
 from gumdrop_experiments.harness import About, BaseSettings, flag
 
 ABOUT = About(
-    shows="rates for eight trained networks by held-out rows, beside temperature, a grid, Laplace and an ensemble",
-    minutes=60,
+    shows="rates for nine trained networks by held-out rows, beside temperature, a grid, Laplace and an ensemble",
+    minutes=85,
     quick_minutes=4,
     source="none; dropout injection is that of Ledda, Fumera & Roli 2023 (arXiv:2302.02924)",
-    data=("uci", "mnist", "sst"),
+    data=("uci", "mnist", "sst", "camvid"),
     estimated=True,
 )
 
@@ -34,10 +34,11 @@ class Settings(BaseSettings):
     splits: int = flag(5, least=1, quick=1)
     """Networks of each table, each on a split of its own."""
     seeds: int = flag(2, least=1, quick=1)
-    """Networks for pictures and texts; the BERT is trained once."""
+    """Networks for pictures and texts; the BERT and that of streets are trained once."""
     members: int = flag(5, least=2, quick=2)
     """Networks of an ensemble."""
     epochs: int | None = flag(None, least=1, quick=1)
-    """Passes over the training rows; by default 40 to 150 for tables, 30 for digits, 10 for MNIST, 6 for texts."""
+    """Passes over the training rows; by default 40 to 150 for tables, 30 for digits, 10 for MNIST, 6 for texts, 3 for
+    streets."""
     num_samples: int = flag(30, least=2, quick=10)
     """Draws of a prediction."""

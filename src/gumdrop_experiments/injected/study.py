@@ -76,7 +76,11 @@ def _part(name: str, settings: Settings, run: Run, seed: int) -> Plain:
     started = time.process_time()
     converted = copy.deepcopy(network)
     fitted = fit_rates(
-        converted, task.held_out, likelihood="categorical" if task.has_classes else "gaussian", seed=seed
+        converted,
+        task.held_out,
+        likelihood="categorical" if task.has_classes else "gaussian",
+        batch_size=task.rows_at_once,
+        seed=seed,
     )
     seconds = time.process_time() - started
     drawn = partial(many_functions, converted, settings.num_samples, seed)
@@ -84,9 +88,10 @@ def _part(name: str, settings: Settings, run: Run, seed: int) -> Plain:
     of_rate = partial(ways_of.injected, converted, seed)
     rates = {p: partial(of_rate, p, ways_of.GRID_SAMPLES) for p in ways_of.GRID}
     scores[INJECTION] = _best(task, likelihood, rates, lambda p: partial(of_rate, p, settings.num_samples))
-    last_layer = LastLayer(network, task, likelihood, settings, seed)
-    priors = {precision: last_layer.with_prior(precision) for precision in ways_of.PRECISIONS}
-    scores[LAPLACE] = _best(task, likelihood, priors)
+    if any(type(module) is nn.Linear for module in network.modules()):
+        last_layer = LastLayer(network, task, likelihood, settings, seed)
+        priors = {precision: last_layer.with_prior(precision) for precision in ways_of.PRECISIONS}
+        scores[LAPLACE] = _best(task, likelihood, priors)
     scores[ENSEMBLE] = _best(task, likelihood, {1.0: partial(all_networks, networks)})
     return {"ways": scores, "seconds": {"training": training, FITTED: seconds}}
 
@@ -124,8 +129,8 @@ def _scores(task: Task, likelihood: Likelihood, outputs: Outputs) -> Plain:
         return likelihood.predict([draws], len(draws))
 
     def doubt(prediction: Any) -> Tensor:
-        doubts: Tensor = prediction.predictive_entropy if task.has_classes else prediction.variance[:, 0]
-        return doubts
+        doubts: Tensor = prediction.predictive_entropy if task.has_classes else prediction.variance
+        return doubts.flatten(1).mean(1) if doubts.ndim > 1 else doubts
 
     (x, y), shifted = task.test, task.shifted
     known, strange = predicted(x), predicted(task.strange)

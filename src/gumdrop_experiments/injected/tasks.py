@@ -1,4 +1,4 @@
-"""The eight networks, what they are trained on, the rows that are held out, and rows that are like none of these."""
+"""The networks, what they are trained on, the rows that are held out, and rows that are like none of these."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -7,6 +7,9 @@ from functools import partial
 import torch
 from torch import Tensor, nn
 
+from gumdrop_experiments.camvid.crops import Crops
+from gumdrop_experiments.camvid.networks import NETWORKS
+from gumdrop_experiments.data.camvid import VOID, LabelledPictures, read_segnet
 from gumdrop_experiments.data.mnist import read_digits, small_digits
 from gumdrop_experiments.data.texts import SST, Vocabulary, read_sst
 from gumdrop_experiments.data.uci import read_splits
@@ -15,9 +18,13 @@ from gumdrop_experiments.injected.networks import Reader, perceptron, small_digi
 from gumdrop_experiments.networks.convolutional import digit_network
 from gumdrop_experiments.networks.transformers import ReviewEncoder
 from gumdrop_experiments.shift.study import SHIFTS
+from gumdrop_experiments.training import seeded
 
 Pair = tuple[Tensor, Tensor]
 IMAGES, HELD_OUT_IMAGES, TEST_IMAGES, TEST_SENTENCES, QUICK_ROWS = 5000, 500, 1000, 1000, 100
+CROP, CROPS, QUICK_CROPS = 48, (2200, 64, 80), (8, 8, 8)
+"""Pixels of a crop of a street along each side, and crops to train on, held out, and to test."""
+STREET_SIZE, PARTS = (180, 240), ("train", "val", "test")
 
 
 @dataclass(frozen=True)
@@ -33,6 +40,8 @@ class Task:
     epochs: int
     lr: float
     batch_size: int = 32
+    rows_at_once: int = 32
+    """Held-out rows of a step of `fit_rates`."""
     shifted: Pair | None = None
     """Changed test rows, with their targets."""
 
@@ -125,6 +134,33 @@ def _reviews(options: RunOptions, seed: int, *, build: Callable[[int], nn.Module
     )
 
 
+def _streets(options: RunOptions, seed: int) -> Task:
+    """Pixels without a class are one of their own; pictures upside down in inverted colours are like no street."""
+    folder = data_folder(options, "camvid", files=[f"{part}.txt" for part in PARTS])
+    sizes = QUICK_CROPS if options.quick else CROPS
+    limit = min(sizes) if options.quick else None
+    pictures = [read_segnet(folder, part, size=STREET_SIZE, limit=limit) for part in PARTS]
+    with seeded(seed):
+        train, held_out, test = map(_crops, pictures, sizes)
+    return Task(
+        build=partial(NETWORKS["small"], VOID + 1),
+        train=train,
+        held_out=held_out,
+        test=test,
+        strange=-test[0].flip(2),
+        epochs=3,
+        lr=3e-3,
+        batch_size=8,
+        rows_at_once=4,
+    )
+
+
+def _crops(pictures: LabelledPictures, count: int) -> Pair:
+    """Cut so many crops out of pictures, in turn."""
+    x, labels = Crops(pictures, CROP)[torch.arange(count) % len(pictures.labels)]
+    return x, labels.long()
+
+
 TASKS: Mapping[str, Callable[[RunOptions, int], Task]] = {
     "boston-housing": partial(_table, name="boston-housing", epochs=150),
     "concrete-strength": partial(_table, name="concrete-strength", epochs=150),
@@ -134,8 +170,9 @@ TASKS: Mapping[str, Callable[[RunOptions, int], Task]] = {
     "mnist-cnn": _mnist,
     "sst-lstm": partial(_reviews, build=Reader, lr=2e-3),
     "sst-bert": partial(_reviews, build=partial(ReviewEncoder, rate=0.1), lr=3e-4),
+    "camvid": _streets,
 }
 """All networks by name; each is made for a seed."""
 TABLES = tuple(TASKS)[:4]
-ONCE = ("sst-bert",)
+ONCE = ("sst-bert", "camvid")
 """Networks that take too long for more than one seed."""

@@ -145,6 +145,7 @@ def test_classification(classification) -> None:
     ("labels", "given", "sought"),
     [
         (["no", "yes", "yes"], None, "yes"),
+        (["nein", "Ja", "Ja"], None, "Ja"),
         (["False", "TRUE", "TRUE"], None, "TRUE"),
         ([0, 1, 1], None, "1"),
         (["cat", "cat", "dog"], None, "dog"),

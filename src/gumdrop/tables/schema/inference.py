@@ -26,7 +26,7 @@ from gumdrop.tables.schema.ends import check_learnable, ends_of
 from gumdrop.tables.schema.schema import TableSchema, Target, Task
 
 _MIN_ROWS = 10
-YES = {"yes", "true", "1"}
+YES = {"yes", "ja", "oui", "si", "sí", "sì", "sim", "true", "1"}
 """Labels of the class that is looked for, in any case, if nobody says another."""
 _LEAST_SPREAD, _MOST_SPREAD = 1e-18, 1e18  # squares of what is a little smaller or larger stay in float32
 _RESOLVED = 2.0**-40  # leaves 13 bits of float64 for the spread of a target
@@ -51,7 +51,7 @@ def infer_schema(
     are class codes: exactly 0, 1, ..., k-1 or 1, 2, ..., k, with k at most 10. Every other target of numbers means
     regression; scores such as 3, 4, ..., 8 are among these. `dates` is the order of day, month and year where the dates
     themselves do not tell it, and `decimal` the decimal mark of the file, to be kept with the schema. `positive` is the
-    one of two classes that is looked for: without it yes, true or 1, else the rarer one.
+    one of two classes that is looked for: without it yes (ja, oui, si, sim), true or 1, else the rarer one.
 
     Raises:
         TableError: A named column is absent, the table has too few rows or no inputs, the target is missing

@@ -1,7 +1,7 @@
 """Colours, sizes and axes that all figures share."""
 
 from collections.abc import Sequence
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -80,10 +80,10 @@ def dress(ax: Axes, xlabel: str, ylabel: str) -> Axes:
     return ax
 
 
-def add_legend(ax: Axes) -> Axes:
-    """Add a legend if there is something to tell apart."""
+def add_legend(ax: Axes, **place: Any) -> Axes:
+    """Add a legend if there is something to tell apart, where there is room or at a place."""
     if ax.get_legend_handles_labels()[0]:
-        texts = ax.legend(frameon=False, fontsize=SIZE, labelcolor=INK, handlelength=1.8).get_texts()
+        texts = ax.legend(frameon=False, fontsize=SIZE, labelcolor=INK, handlelength=1.8, **place).get_texts()
         for text in texts:
             text.set_parse_math(False)
     return ax

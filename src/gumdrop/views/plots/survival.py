@@ -41,7 +41,7 @@ def survival_curves(
     ax.xaxis.set_major_locator(MaxNLocator(4, steps=[1, 2, 2.5, 5, 10]))
     ax.xaxis.set_major_formatter(Amounts())
     dress(ax, shortened_text(name, 40), "probability of more")
-    return add_legend(ax)
+    return add_legend(ax, loc="lower left", bbox_to_anchor=(0, 1), ncols=2)  # above: curves are everywhere below
 
 
 def survival_calibration(at: Sequence[tuple[str, Sequence[float], Sequence[float]]], *, ax: Axes | None = None) -> Axes:

@@ -39,6 +39,8 @@ def folder(tmp_path_factory):
     x = data(ROWS, 20, seed=7)
     y = x[:, 0] + data(ROWS, 1, seed=8)[:, 0]
     np.savez(place / "rows.npz", x=x, y=y)
+    np.savez(place / "few.npz", x=x[:, :3], y=y)
+    np.savez(place / "two.npz", left=x, right=x, y=y)
     np.savez(place / "targets.npz", y=y)
     np.save(place / "alone.npy", x)
     return place
@@ -60,6 +62,7 @@ def test_a_stored_network_gets_the_rates_of_fit_rates(folder, capsys) -> None:
     x, y = torch.as_tensor(rows["x"]), torch.as_tensor(rows["y"]).unsqueeze(1)
     fitted = fit_rates(make_network(), (x, y), likelihood="gaussian")
     assert told["kept"] == fitted.kept == "one rate"
+    assert told["out"] == "doubt.pt2"
     assert told["rates"] == pytest.approx(fitted.rates)
     assert told["temperature"] == pytest.approx(fitted.temperature, rel=1e-4)
     prediction = torch.export.load(folder / "doubt.pt2").module()(x)
@@ -95,6 +98,8 @@ def test_a_network_whose_rates_are_all_zero_predicts_without_draws(monkeypatch, 
         (["net.pt2", "net.pt2"], "no file of numpy.savez"),
         (["net.pt2", "alone.npy"], "no file of numpy.savez"),
         (["net.pt2", "targets.npz"], "must hold the targets as 'y' and an input, got y"),
+        (["net.pt2", "few.npz"], "must have 20 units at dimension -1, got shape (120, 3)"),
+        (["net.pt2", "two.npz"], "does not take the arrays of two.npz: "),
         (["net.pt2", "rows.npz", "--out", "net.pt2"], "exists already"),
         (["net.pt2", "rows.npz", "--out", "net.csv"], "must end in .onnx or .pt2"),
     ],
@@ -102,3 +107,8 @@ def test_a_network_whose_rates_are_all_zero_predicts_without_draws(monkeypatch, 
 def test_what_cannot_be_used(capsys, words, message) -> None:
     assert main(["fit-rates", "--likelihood", "gaussian", *words]) == 2
     assert message in capsys.readouterr().err
+
+
+def test_classes_are_integers(capsys) -> None:
+    assert main(["fit-rates", "net.pt2", "rows.npz", "--likelihood", "categorical"]) == 2
+    assert "'y' of rows.npz must hold classes as integers from 0" in capsys.readouterr().err

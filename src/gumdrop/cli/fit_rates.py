@@ -56,6 +56,8 @@ def fit_rates(
     inputs, targets = read_arrays(held_out)
     if likelihood != "categorical":  # numbers, which networks return in a column
         targets = targets.float().reshape(len(targets), -1)
+    elif targets.is_floating_point():
+        raise ValueError(f"'{TARGET}' of {held_out} must hold classes as integers from 0; these are numbers")
 
     from gumdrop.export import export_model
     from gumdrop.networks.stored import load_network
@@ -63,14 +65,18 @@ def fit_rates(
 
     voice = Voice(machine)
     network = load_network(model)
-    fitted = fitted_to(network, (inputs, targets), likelihood=likelihood, seed=seed)
-
-    def write(place: Path) -> None:
-        to: Any = FORMATS[place.suffix]
-        export_model(network, inputs, place, to=to, num_samples=num_samples, likelihood=fitted.likelihood)
-
+    try:
+        fitted = fitted_to(network, (inputs, targets), likelihood=likelihood, seed=seed)
+    except (RuntimeError, TypeError) as error:  # of layers that get other shapes, and calls with other arguments
+        raise ValueError(f"{model} does not take the arrays of {held_out}: {error}") from error
     told = {name: value for name, value in asdict(fitted).items() if name != "likelihood"}
-    voice.answer({"command": "fit-rates", "model": model, **told}, partial(show_fitted, fitted=fitted), out, write)
+    if out is not None:
+        to: Any = FORMATS[out.suffix]
+        export_model(network, inputs, out, to=to, num_samples=num_samples, likelihood=fitted.likelihood)
+        told["out"] = str(out)
+    voice.answer({"command": "fit-rates", "model": model, **told}, partial(show_fitted, fitted=fitted))
+    if out is not None:
+        voice.say(f"{model} -> {out}  (run twice and compared with the network)")
 
 
 def read_arrays(path: Path) -> tuple[Tensor | dict[str, Tensor], Tensor]:

@@ -18,7 +18,7 @@ from gumdrop.tables import load_table_model, read_table
 from gumdrop.tables.fitting.settings import PredictionSettings
 from gumdrop.tables.prediction import predict_frame
 
-CHOOSING = ["--epochs", "10", "--members", "2", "--draws", "12", "--quiet", "--no-compare"]
+CHOOSING = ["--epochs", "20", "--members", "2", "--draws", "12", "--quiet", "--no-compare"]
 
 
 @pytest.fixture(scope="module")
@@ -27,7 +27,7 @@ def paid(tmp_path_factory, quick):
     place = tmp_path_factory.mktemp("positive")
     rng = np.random.default_rng(0)
     years, town = rng.uniform(0, 20, 240), rng.choice(["north", "south"], 240)
-    salary = 9000 * np.exp(0.1 * years + 0.3 * (town == "south") + rng.normal(0, 0.4, 240))
+    salary = 9000 * np.exp(0.1 * years + 0.3 * (town == "south") + rng.normal(0, 0.6, 240))
     count = rng.poisson(np.exp(0.1 * years - 1))
     frame = pd.DataFrame({"years": years, "town": town, "salary": salary, "children": count})
     frame.to_csv(place / "people.csv", index=False)

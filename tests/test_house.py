@@ -6,7 +6,7 @@ from builders import house
 
 BUDGETS = {
     "attribution": 1279,
-    "cli": 1121,
+    "cli": 1122,
     "ensembles": 1725,
     "estimators": 1320,
     "export": 1363,

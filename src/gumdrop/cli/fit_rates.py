@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from gumdrop.cli.flags import Count, Flag, Json
+from gumdrop.cli.places import check_free
 from gumdrop.views.terminal import Voice, columns_table
 
 if TYPE_CHECKING:
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
 
     from gumdrop.training import FittedRates
 
-FORMATS = {".onnx": "onnx", ".pt2": "pt2"}
+ENDINGS = (".onnx", ".pt2")  # each is the name of a format
 TARGET = "y"
 
 
@@ -49,10 +50,10 @@ def fit_rates(
     Raises:
         ValueError: If a file cannot be used.
     """
-    if out is not None and out.suffix not in FORMATS:
+    if out is not None and out.suffix not in ENDINGS:
         raise ValueError(f"--out {out} must end in .onnx or .pt2")
-    if out is not None and out.exists() and not overwrite:
-        raise ValueError(f"{out} exists already; name another file with --out, or add --overwrite")
+    if out is not None:
+        check_free(out, held_out, overwrite)
     inputs, targets = read_arrays(held_out)
     if likelihood != "categorical":  # numbers, which networks return in a column
         targets = targets.float().reshape(len(targets), -1)
@@ -71,7 +72,7 @@ def fit_rates(
         raise ValueError(f"{model} does not take the arrays of {held_out}: {error}") from error
     told = {name: value for name, value in asdict(fitted).items() if name != "likelihood"}
     if out is not None:
-        to: Any = FORMATS[out.suffix]
+        to: Any = out.suffix[1:]
         export_model(network, inputs, out, to=to, num_samples=num_samples, likelihood=fitted.likelihood)
         told["out"] = str(out)
     voice.answer({"command": "fit-rates", "model": model, **told}, partial(show_fitted, fitted=fitted))

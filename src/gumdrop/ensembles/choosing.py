@@ -154,7 +154,7 @@ def choose(
     def tried(kind: Architecture, number: int) -> Tensor:
         said = part_of(progress, "choosing networks,", number, len(kinds) + len(scales))
         pilots = _fits(build, kind, sample, trial, likelihood, scale, strengths, is_kept=False, progress=said)
-        return max((pilot.scores for pilot in pilots), key=lambda scores: float(mean_score(scores, sample.weights)))
+        return max((pilot.scores for pilot in pilots), key=lambda scores: mean_score(scores, sample.weights))
 
     scores = [tried(kind, i) for i, kind in enumerate(kinds, 1)]
     means = [mean_score(each, sample.weights) for each in scores]

@@ -30,10 +30,10 @@ CLASSES = 10
 Batch = tuple[Tensor, Tensor]
 
 
-def mlp(dropout: float) -> nn.Module:
-    """Three hidden layers of 512, with dropout in front of each Linear."""
+def mlp(dropout: float, width: int = 512) -> nn.Module:
+    """Three hidden layers, with dropout in front of each Linear."""
     layers: list[nn.Module] = []
-    for outputs in (512, 512, 512, CLASSES):
+    for outputs in (width, width, width, CLASSES):
         layers += [nn.Dropout(dropout), nn.Linear(512, outputs), nn.ReLU()]
     return nn.Sequential(*layers[:-1])
 
@@ -72,16 +72,16 @@ class Residual(nn.Module):
         return torch.relu(self.main(x) + self.shortcut(x))
 
 
-def resnet(dropout: float) -> nn.Module:
-    """Eighteen layers as in ResNet-18, a quarter as wide, for pictures of 32 x 32."""
+def resnet(dropout: float, width: int = 16) -> nn.Module:
+    """Eighteen layers as in ResNet-18, a quarter as wide unless told, for pictures of 32 x 32."""
     layers: list[nn.Module] = [
         nn.Dropout2d(dropout),
-        nn.Conv2d(3, 16, 3, 1, 1, bias=False),
-        nn.BatchNorm2d(16),
+        nn.Conv2d(3, width, 3, 1, 1, bias=False),
+        nn.BatchNorm2d(width),
         nn.ReLU(),
     ]
-    inputs = 16
-    for outputs, stride in ((16, 1), (32, 2), (64, 2), (128, 2)):
+    inputs = width
+    for outputs, stride in ((width, 1), (2 * width, 2), (4 * width, 2), (8 * width, 2)):
         layers += [Residual(inputs, outputs, stride, dropout), Residual(outputs, outputs, 1, dropout)]
         inputs = outputs
     return nn.Sequential(
@@ -105,14 +105,14 @@ class Recurrent(nn.Module):
 
 
 class Encoder(nn.Module):
-    """Six layers of a transformer encoder, 256 wide, and a head on the mean over positions."""
+    """Six layers of a transformer encoder with heads of 64, and a head on the mean over positions."""
 
-    def __init__(self, dropout: float) -> None:
+    def __init__(self, dropout: float, width: int = 256) -> None:
         super().__init__()
-        layer = nn.TransformerEncoderLayer(256, 4, 1024, dropout, batch_first=True, norm_first=True)
+        layer = nn.TransformerEncoderLayer(width, width // 64, 4 * width, dropout, batch_first=True, norm_first=True)
         self.encoder = nn.TransformerEncoder(layer, 6, enable_nested_tensor=False)
         self.last = nn.Dropout(dropout)
-        self.head = nn.Linear(256, CLASSES)
+        self.head = nn.Linear(width, CLASSES)
 
     def forward(self, x: Tensor) -> Tensor:
         """Read a batch of sequences."""
@@ -153,14 +153,22 @@ def with_peer(model: nn.Module) -> nn.Module:
     return model
 
 
-def step_of(model: nn.Module, batch: Batch, kl_of: Callable[[nn.Module], Tensor] | None, *, compiled: bool) -> Callable:
+def step_of(
+    model: nn.Module,
+    batch: Batch,
+    kl_of: Callable[[nn.Module], Tensor] | None,
+    *,
+    compiled: bool,
+    autocast: torch.dtype | None = None,
+) -> Callable:
     """One step of training: loss, gradients, and the optimiser."""
     x, y = batch
     model.train()
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4, weight_decay=0.0, fused=True)
 
     def loss_of(x: Tensor, y: Tensor) -> Tensor:
-        nll = nn.functional.cross_entropy(model(x), y)
+        with torch.autocast(x.device.type, autocast, enabled=autocast is not None):
+            nll = nn.functional.cross_entropy(model(x), y)
         return nll if kl_of is None else nll + kl_of(model)
 
     called = torch.compile(loss_of) if compiled else loss_of

@@ -1,6 +1,6 @@
 """Training steps and predictions on a GPU: learned dropout against fixed dropout in the same places.
 
-Networks are of a size that a GPU is used for, and some of those of ``make benchmark-training``, whose steps are too short
+Networks are of a size that a GPU is used for, beside some of ``make benchmark-training``, whose steps are too short
 to keep one busy. Times are of the clock, the GPU waited for after some calls. Run with ``make benchmark-gpu``, which
 needs CUDA; writes ``docs/results/speed_gpu.json``.
 """

@@ -15,6 +15,8 @@ Pictures = Iterable[tuple[Tensor, Tensor]]
 """Inputs and their true classes, a few at a time."""
 FEW = (1, 3)
 """Numbers of draws to score besides all of them."""
+BY_PICTURE = "the picture"
+"""Name of the network that normalises by the statistics of what it sees, which is one picture at a time."""
 
 
 def normalised_by(model: nn.Module, crops: Iterable[Tensor]) -> dict[str, nn.Module]:
@@ -29,7 +31,7 @@ def normalised_by(model: nn.Module, crops: Iterable[Tensor]) -> dict[str, nn.Mod
     with torch.no_grad():
         for x in crops:
             without_masks(x)
-    return {"masked training": model, "training without masks": without_masks.eval(), "the picture": by_picture}
+    return {"masked training": model, "training without masks": without_masks.eval(), BY_PICTURE: by_picture}
 
 
 def _norms(model: nn.Module) -> list[nn.BatchNorm2d]:

@@ -19,7 +19,7 @@ from gumdrop.prediction import predict_classification, sample
 from gumdrop.training import FitResult, fit
 from gumdrop_experiments.camvid import ALL_VARIANTS, VARIANTS, Settings
 from gumdrop_experiments.camvid.crops import Crops, as_input
-from gumdrop_experiments.camvid.draws import miou_by_draws, normalised_by
+from gumdrop_experiments.camvid.draws import BY_PICTURE, miou_by_draws, normalised_by
 from gumdrop_experiments.camvid.networks import NETWORKS
 from gumdrop_experiments.camvid.scores import (
     PixelScores,
@@ -41,8 +41,8 @@ validation pictures, without masks."""
 AVERAGED = ("fixed 0.2", "learned")
 """Variants whose first network is also scored by other averages of its draws."""
 NOISE_DRAWS = 8
-PICTURES_AT_ONCE = 1
-"""Of a deep network the maps of one picture are as much as a cache holds."""
+ON_GPU = 16
+"""Pictures at once on a GPU. On a CPU it is one: of a deep network its maps are as much as a cache holds."""
 SHOWN = 3
 NUM_CLASSES = len(CAMVID_CLASSES)
 
@@ -104,6 +104,11 @@ class _Scenes:
         if given is None or not variant.startswith("learned"):
             return Prior(self.settings.lengthscale, 1.0)
         return prior_of(given, num_data=len(labels), scale=1 / labels[0].numel())
+
+    def batches(self, pictures: LabelledPictures, most: int = ON_GPU) -> Iterator[tuple[Tensor, Tensor]]:
+        """Pictures and their true classes, as many at once as the device is best at."""
+        count = 1 if torch.device(self.run.options.device).type == "cpu" else most
+        return zip(pictures.pictures.split(count), pictures.labels.split(count), strict=True)
 
     def autocast(self) -> AbstractContextManager[None]:
         """Compute a network in the type that it was trained in."""
@@ -184,8 +189,7 @@ def _train(scenes: _Scenes, model: nn.Module, variant: str, seed: int) -> FitRes
 def _validation_miou(scenes: _Scenes, model: nn.Module, variant: str) -> float:
     """Score the validation pictures, without masks."""
     counts = torch.zeros(NUM_CLASSES, NUM_CLASSES, dtype=torch.float64)
-    pictures, labels = scenes.validation
-    for some, truth in zip(pictures.split(PICTURES_AT_ONCE), labels.split(PICTURES_AT_ONCE), strict=True):
+    for some, truth in scenes.batches(scenes.validation):
         label = _predict(scenes, model, some, variant, seed=0, draws=False).label.cpu()
         counts += confusion(truth, label, NUM_CLASSES)
     return mean_iou(counts)
@@ -216,8 +220,8 @@ def _predict(
 
 
 def _scores(scenes: _Scenes, model: nn.Module, variant: str, seed: int, *, draws: bool) -> Plain:
-    scores, (pictures, labels) = PixelScores(NUM_CLASSES), scenes.test
-    for some, truth in zip(pictures.split(PICTURES_AT_ONCE), labels.split(PICTURES_AT_ONCE), strict=True):
+    scores = PixelScores(NUM_CLASSES)
+    for some, truth in scenes.batches(scenes.test):
         scores.add(_predict(scenes, model, some, variant, seed, draws=draws), truth.to(scenes.run.options.device))
     return scores.result()
 
@@ -235,8 +239,8 @@ def _averages(scenes: _Scenes, variant: str) -> Plain:
     model = _trained(scenes, variant, seed)
 
     def log_probabilities(*, draws: bool) -> Iterator[tuple[Tensor, Tensor]]:
-        for picture, truth in zip(scenes.test.pictures.split(1), scenes.test.labels.split(1), strict=True):
-            x = as_input(picture).to(scenes.run.options.device)
+        for pictures, truth in scenes.batches(scenes.test):
+            x = as_input(pictures).to(scenes.run.options.device)
             with torch.no_grad(), scenes.autocast():
                 logits = sample(model, x, num_samples=settings.num_samples, seed=seed) if draws else [model(x)]
                 stacked = torch.stack([each.float() for each in logits])
@@ -248,17 +252,19 @@ def _averages(scenes: _Scenes, variant: str) -> Plain:
 def _by_draws(scenes: _Scenes, variant: str, seed: int) -> Plain:
     """Score a network with each kind of statistics of its normalisation."""
     settings, device = scenes.settings, scenes.run.options.device
-    model, (pictures, labels) = _trained(scenes, variant, seed), scenes.test
+    model = _trained(scenes, variant, seed)
     with seeded(seed), scenes.autocast():
         sampler = BatchSampler(RandomSampler(range(len(scenes.train.labels))), settings.batch_size, drop_last=False)
         crops = [
             x.to(device) for x, _ in DataLoader(Crops(scenes.train, settings.crop), sampler=sampler, batch_size=None)
         ]
         models = normalised_by(model, crops)
-    inputs = [as_input(picture).to(device) for picture in pictures.split(1)]
     how: Plain = {"num_classes": NUM_CLASSES, "num_samples": settings.num_samples, "autocast": scenes.autocast}
-    pairs = list(zip(inputs, labels.split(1), strict=True))
-    return {name: miou_by_draws(each, pairs, **how) for name, each in models.items()}
+    found = {}
+    for name, normalised in models.items():
+        batches = scenes.batches(scenes.test, most=1 if name == BY_PICTURE else ON_GPU)
+        found[name] = miou_by_draws(normalised, ((as_input(x).to(device), truth) for x, truth in batches), **how)
+    return found
 
 
 def _maps(scenes: _Scenes, variant: str, seed: int) -> Sequence[dict[str, Tensor]]:

@@ -4,8 +4,6 @@ Beside them stands a network with learned rates and an aleatoric head, which is 
 """
 
 from gumdrop_experiments.harness import About, BaseSettings, flag
-from gumdrop_experiments.harness import RunOptions as RunOptions
-from gumdrop_experiments.harness import known as known
 
 ABOUT = About(
     shows="street scenes: an FC-DenseNet that shows where it is unsure, with no, fixed and learned dropout",

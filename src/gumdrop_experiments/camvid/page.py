@@ -46,8 +46,8 @@ NOTES = (
     "and then averaged, 'a picture' in the table. These are not comparable to smaller pictures.",
 )
 
-DRAWN_Results = Mapping[str, Sequence[Plain]]
-NO_CLASS = (0, 0, 0)
+Results = Mapping[str, Sequence[Plain]]
+COLOURS_OF_CLASSES = [*CAMVID_COLOURS.values(), (0, 0, 0)]
 COLOURS = dict(zip(ALL_VARIANTS, (plots.INK, *plots.PALETTE), strict=False))
 SIDES = {"down_blocks": 0, "down": 0, "middle": 1, "up": 2, "up_blocks": 2, "join": 2, "head": 3}
 """Parts of the networks, in the order in which data pass them: on the way down, between, on the way up, at the end."""
@@ -166,7 +166,7 @@ def by_depth(names: Iterable[str]) -> list[str]:
     return sorted(names, key=depth)
 
 
-def _curves(results: DRAWN_Results) -> Figure:
+def _curves(results: Results) -> Figure:
     """Training loss of each network over epochs, and mean IoU of what it was trained on and of validation pictures."""
     drawing, (losses, shares) = subplots(1, 2, size=(10, 3.8))
     for variant, runs in results.items():
@@ -182,7 +182,7 @@ def _curves(results: DRAWN_Results) -> Figure:
     return drawing
 
 
-def _rates(results: DRAWN_Results) -> Figure:
+def _rates(results: Results) -> Figure:
     """Learned rates from the picture to the classes, and over training."""
     drawing, (final, over) = subplots(1, 2, sharey=True, size=(10, 3.8))
     first = results["learned"][0]["rates"]
@@ -204,7 +204,7 @@ def _rates(results: DRAWN_Results) -> Figure:
     return drawing
 
 
-def _calibration(results: DRAWN_Results) -> Figure:
+def _calibration(results: Results) -> Figure:
     """Confidence against accuracy of pixels for each network, with draws."""
     drawing = Figure(figsize=(3.2 * len(results), 3.4), layout="constrained")
     for ax, (variant, runs) in zip(drawing.subplots(1, len(results), squeeze=False)[0], results.items(), strict=True):
@@ -215,7 +215,7 @@ def _calibration(results: DRAWN_Results) -> Figure:
     return drawing
 
 
-def _draw_class_calibration(results: DRAWN_Results) -> Figure:
+def _draw_class_calibration(results: Results) -> Figure:
     """Probability of each class against how often it is right, for the first network of each kind."""
     drawing = Figure(figsize=(11, 4.2), layout="constrained")
     panels = drawing.subplots(2, -(-len(CAMVID_CLASSES) // 2), sharex=True, sharey=True)
@@ -258,7 +258,7 @@ def _maps(shown: Sequence[Mapping[str, Tensor]]) -> Figure:
             ax.set_yticks([])
     for ax, name in zip(panels[0], columns, strict=True):
         ax.set_title(name if name not in most else f"{name}, to {most[name]:.2f} nats", fontsize=9)
-    colours = [Patch(facecolor="#{:02x}{:02x}{:02x}".format(*colour)) for colour in (*CAMVID_COLOURS, NO_CLASS)]
+    colours = [Patch(facecolor="#{:02x}{:02x}{:02x}".format(*colour)) for colour in COLOURS_OF_CLASSES]
     drawing.legend(
         colours, [*CAMVID_CLASSES, "no class"], loc="outside lower center", ncols=6, frameon=False, fontsize=10
     )
@@ -266,4 +266,4 @@ def _maps(shown: Sequence[Mapping[str, Tensor]]) -> Figure:
 
 
 def _coloured(classes: np.ndarray) -> np.ndarray:
-    return np.array([*CAMVID_COLOURS, NO_CLASS], dtype=np.uint8)[classes]
+    return np.array(COLOURS_OF_CLASSES, dtype=np.uint8)[classes]

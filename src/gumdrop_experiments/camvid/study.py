@@ -29,8 +29,8 @@ from gumdrop_experiments.camvid.scores import (
     noisy_log_probabilities,
     pixel_nll,
 )
-from gumdrop_experiments.data.camvid import CAMVID_CLASSES, LabelledPictures, read_segnet
-from gumdrop_experiments.harness import Plain, Prior, WithPictures, data_folder, part_name, prior_of, rate_of
+from gumdrop_experiments.data.camvid import CAMVID_CLASSES, LabelledPictures, read_camvid
+from gumdrop_experiments.harness import Plain, Prior, WithPictures, part_name, prior_of, rate_of
 from gumdrop_experiments.harness.run import Run
 from gumdrop_experiments.training import seeded
 
@@ -49,10 +49,8 @@ NUM_CLASSES = len(CAMVID_CLASSES)
 
 def study(settings: Settings, run: Run) -> WithPictures:
     """Train and score the networks of every variant, and map the uncertainties of the first with learned rates."""
-    parts = ("train", "val", "test")
-    folder = data_folder(run.options, "camvid", files=[f"{part}.txt" for part in parts])
     size = (settings.height, settings.width)
-    scenes = _Scenes(run, settings, *(read_segnet(folder, part, size=size, limit=settings.pictures) for part in parts))
+    scenes = _Scenes(run, settings, *read_camvid(run.options, size=size, limit=settings.pictures))
     chosen = settings.variants or VARIANTS
     seeds = {variant: range(run.options.seed, run.options.seed + _count(settings, variant)) for variant in chosen}
     with limited_threads(settings.threads):

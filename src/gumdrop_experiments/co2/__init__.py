@@ -13,8 +13,6 @@ References:
 """
 
 from gumdrop_experiments.harness import About, BaseSettings, flag
-from gumdrop_experiments.harness import RunOptions as RunOptions
-from gumdrop_experiments.harness import known as known
 
 ABOUT = About(
     shows="extrapolating CO2 by drawn functions and Gaussian processes, scored against what came to pass",

@@ -10,33 +10,23 @@ from PIL import Image, UnidentifiedImageError
 from torch import Tensor
 
 from gumdrop.attribution import ImageFileError
+from gumdrop_experiments.harness import RunOptions, data_folder
 
-CAMVID_CLASSES = (
-    "sky",
-    "building",
-    "pole",
-    "road",
-    "pavement",
-    "tree",
-    "sign",
-    "fence",
-    "car",
-    "pedestrian",
-    "bicyclist",
-)
-CAMVID_COLOURS = (
-    (128, 128, 128),
-    (128, 0, 0),
-    (192, 192, 128),
-    (128, 64, 128),
-    (60, 40, 222),
-    (128, 128, 0),
-    (192, 128, 128),
-    (64, 64, 128),
-    (64, 0, 128),
-    (64, 64, 0),
-    (0, 128, 192),
-)
+CAMVID_COLOURS = {
+    "sky": (128, 128, 128),
+    "building": (128, 0, 0),
+    "pole": (192, 192, 128),
+    "road": (128, 64, 128),
+    "pavement": (60, 40, 222),
+    "tree": (128, 128, 0),
+    "sign": (192, 128, 128),
+    "fence": (64, 64, 128),
+    "car": (64, 0, 128),
+    "pedestrian": (64, 64, 0),
+    "bicyclist": (0, 128, 192),
+}
+"""Of each class, in the order of their numbers."""
+CAMVID_CLASSES = tuple(CAMVID_COLOURS)
 VOID = 11
 """Marks pixels that have no class; they count in no loss and no score."""
 
@@ -48,6 +38,13 @@ class LabelledPictures(NamedTuple):
     """Shape (N, 3, H, W), uint8."""
     labels: Tensor
     """Shape (N, H, W), uint8; `VOID` where there is no class."""
+
+
+def read_camvid(options: RunOptions, *, size: tuple[int, int], limit: int | None) -> list[LabelledPictures]:
+    """Read the pictures of CamVid to train with, to validate and to test."""
+    parts = ("train", "val", "test")
+    folder = data_folder(options, "camvid", files=[f"{part}.txt" for part in parts])
+    return [read_segnet(folder, part, size=size, limit=limit) for part in parts]
 
 
 def read_segnet(

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from gumdrop_experiments.camvid.crops import Crops
 from gumdrop_experiments.camvid.networks import NETWORKS
-from gumdrop_experiments.data.camvid import VOID, LabelledPictures, read_segnet
+from gumdrop_experiments.data.camvid import VOID, LabelledPictures, read_camvid
 from gumdrop_experiments.data.mnist import read_digits, small_digits
 from gumdrop_experiments.data.texts import SST, Vocabulary, read_sst
 from gumdrop_experiments.data.uci import read_splits
@@ -24,7 +24,6 @@ Pair = tuple[Tensor, Tensor]
 IMAGES, HELD_OUT_IMAGES, TEST_IMAGES, TEST_SENTENCES, QUICK_ROWS = 5000, 500, 1000, 1000, 100
 CROP, CROPS, QUICK_CROPS = 48, (2200, 64, 80), (8, 8, 8)
 """Pixels of a crop of a street along each side, and crops to train on, held out, and to test."""
-STREET_SIZE, PARTS = (180, 240), ("train", "val", "test")
 
 
 @dataclass(frozen=True)
@@ -136,10 +135,8 @@ def _reviews(options: RunOptions, seed: int, *, build: Callable[[int], nn.Module
 
 def _streets(options: RunOptions, seed: int) -> Task:
     """Pixels without a class are one of their own; pictures upside down in inverted colours are like no street."""
-    folder = data_folder(options, "camvid", files=[f"{part}.txt" for part in PARTS])
     sizes = QUICK_CROPS if options.quick else CROPS
-    limit = min(sizes) if options.quick else None
-    pictures = [read_segnet(folder, part, size=STREET_SIZE, limit=limit) for part in PARTS]
+    pictures = read_camvid(options, size=(180, 240), limit=min(sizes) if options.quick else None)
     with seeded(seed):
         train, held_out, test = map(_crops, pictures, sizes)
     return Task(

@@ -18,12 +18,12 @@ A package with the name of its command, in this order of reading:
 ``study.py``
     ``study(settings, run) -> results``: reads the data, asks ``run`` (`gumdrop_experiments.harness.run.Run`) for parts,
     and returns what `results.json` holds. A part is a function without arguments that returns plain data. Parts that
-    need no other go to ``run.parts`` together, so that they can be computed several at a time; one that needs others is
-    asked for after them with ``run.part``: that is why this is a function and not a table of parts. All that can fail
-    on account of flags or data comes before the first part, as until then nothing is written. Other files, such as
-    trained weights, are written by a part into ``run.folder``. A study whose figures show more than `results.json`
-    holds returns `gumdrop_experiments.harness.plain.WithPictures`. What the parts say together (means, tests, choices)
-    stands below.
+    need no other go to ``run.parts`` together, by keys such as (set, seed), and can be computed several at a time; one
+    that needs others is asked for after them with ``run.part``: that is why this is a function and not a table of
+    parts. All that can fail on account of flags or data comes before the first part, as until then nothing is written.
+    Other files, such as trained weights, are written by a part into ``run.folder``. A study whose figures show more
+    than `results.json` holds returns `gumdrop_experiments.harness.plain.WithPictures`. What the parts say together
+    (means, tests, choices) stands below.
 ``page.py``
     ``page(found)`` returns a `gumdrop_experiments.pages.page.Page` of what the study returned. A figure is drawn where
     it gets its name and caption, with what `gumdrop_experiments.pages.axes` has for all; captions and notes are

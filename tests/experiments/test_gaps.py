@@ -71,5 +71,5 @@ def test_a_quick_run_compares_kinds_of_splits_and_goes_on_where_a_rival_fails(da
         assert results["means"][kind]["linear"] == pytest.approx(found["linear"]["log_likelihood"][0])
         assert results["means"][kind]["forest"] is None
     assert "diabetes, tail splits" in (out / "report.html").read_text()
-    (out / "parts" / "diabetes.gap.linear.json").unlink()
+    (out / "parts" / "diabetes-gap-linear.json").unlink()
     assert reproduce("gaps", out, *words, "--resume", data=data) == 0

@@ -64,7 +64,7 @@ def test_a_quick_run_puts_ours_and_others_beside_the_published(data, tmp_path, m
     page = (out / "report.html").read_text()
     assert "published: TabPFN v2" in page
     assert "failed: RuntimeError: out of memory" in page
-    (out / "parts" / "airfoil.linear.1.json").unlink()
+    (out / "parts" / "airfoil-linear-1.json").unlink()
     assert reproduce("rivals", out, *words, "--resume", data=data) == 0
 
 

@@ -49,7 +49,7 @@ def test_a_quick_run_compares_all_methods_and_goes_on_after_a_stop(data, tmp_pat
         patch.setitem(METHODS, "grid", stopped)
         assert run() == 130
     assert {path.name for path in (out / "parts").glob("*.json")} == {
-        f"diabetes.{key}.json" for key in ("chosen", "gumdrop", "one-member", "dropout-off")
+        f"diabetes-{key}.json" for key in ("chosen", "gumdrop", "one-member", "dropout-off")
     }
     assert run() == 2, "the folder is not empty"
     monkeypatch.setitem(METHODS, "gumdrop", stopped)

@@ -46,7 +46,6 @@ NOTES = (
     "and then averaged, 'a picture' in the table. These are not comparable to smaller pictures.",
 )
 
-Results = Mapping[str, Sequence[Plain]]
 COLOURS_OF_CLASSES = [*CAMVID_COLOURS.values(), (0, 0, 0)]
 COLOURS = dict(zip(ALL_VARIANTS, (plots.INK, *plots.PALETTE), strict=False))
 SIDES = {"down_blocks": 0, "down": 0, "middle": 1, "up": 2, "up_blocks": 2, "join": 2, "head": 3}

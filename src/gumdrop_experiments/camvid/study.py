@@ -52,25 +52,20 @@ def study(settings: Settings, run: Run) -> WithPictures:
     size = (settings.height, settings.width)
     scenes = _Scenes(run, settings, *read_camvid(run.options, size=size, limit=settings.pictures))
     chosen = settings.variants or VARIANTS
-    seeds = {variant: range(run.options.seed, run.options.seed + _count(settings, variant)) for variant in chosen}
+    seeds = {variant: run.options.seeds(_count(settings, variant)) for variant in chosen}
     with limited_threads(settings.threads):
-        calls = {
-            part_name(variant, s): partial(_train_and_score, scenes, variant, s)
-            for variant in chosen
-            for s in seeds[variant]
-        }
-        done = run.parts(calls)
+        done = run.parts({(v, s): partial(_train_and_score, scenes, v, s) for v in chosen for s in seeds[v]})
         inorder = [variant for variant in ALL_VARIANTS if variant in chosen]
-        results = {variant: [done[part_name(variant, seed)] for seed in seeds[variant]] for variant in inorder}
+        results = {variant: [done[variant, seed] for seed in seeds[variant]] for variant in inorder}
         averaged = [variant for variant in AVERAGED if variant in chosen]
-        averages = run.parts({part_name("averages", v): partial(_averages, scenes, v) for v in averaged})
+        averages = run.parts({("averages", v): partial(_averages, scenes, v) for v in averaged})
         for variant in averaged:
-            results[variant][0]["averages"] = averages[part_name("averages", variant)]
+            results[variant][0]["averages"] = averages["averages", variant]
         if settings.draws:
             pairs = [(variant, seed) for variant in averaged for seed in seeds[variant]]
-            by_draws = run.parts({part_name(f"draws {v}", s): partial(_by_draws, scenes, v, s) for v, s in pairs})
+            by_draws = run.parts({("draws", v, s): partial(_by_draws, scenes, v, s) for v, s in pairs})
             for variant, seed in pairs:
-                results[variant][seed - run.options.seed]["by_draws"] = by_draws[part_name(f"draws {variant}", seed)]
+                results[variant][seed - run.options.seed]["by_draws"] = by_draws["draws", variant, seed]
         return WithPictures(results, _maps(scenes, "learned", run.options.seed) if "learned" in chosen else [])
 
 

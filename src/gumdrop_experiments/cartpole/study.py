@@ -34,7 +34,7 @@ PARTICLES_SHOWN = 30
 def study(settings: Settings, run: Run) -> Plain:
     """Run the references, then all searches; where it is a cart that was controlled, show it as a film."""
     task, quick = TASKS[settings.environment], run.options.quick
-    seeds = range(run.options.seed, run.options.seed + settings.seeds)
+    seeds = run.options.seeds(settings.seeds)
     changes: Plain = {"moment_matching": settings.moment_matching, **(QUICK if quick else {})}
     searches = {variant: replace(each, **changes) for variant, each in VARIANTS.items()}
     reference = run.part("reference", partial(true_dynamics, task, seed=seeds[0], quick=quick))
@@ -46,13 +46,9 @@ def study(settings: Settings, run: Run) -> Plain:
         ],
     }
     held_out, folder = reference["held_out"], run.folder / "searches"
-    calls = {
-        f"{variant}-{seed}": partial(_search, settings, each, held_out, folder, variant, seed)
-        for seed in seeds
-        for variant, each in searches.items()
-    }
-    done = run.parts(calls)
-    variants = {variant: [done[f"{variant}-{seed}"] for seed in seeds] for variant in VARIANTS}
+    search = partial(_search, settings, held_out, folder)
+    done = run.parts({(v, seed): partial(search, each, v, seed) for seed in seeds for v, each in searches.items()})
+    variants = {variant: [done[variant, seed] for seed in seeds] for variant in VARIANTS}
     if settings.environment == "swing-up":
         animation(run.folder / "cartpole.gif", variants["learned"][0])
     return {
@@ -65,7 +61,7 @@ def study(settings: Settings, run: Run) -> Plain:
 
 
 def _search(
-    settings: Settings, search_settings: SearchSettings, held_out: list[Any], folder: Path, variant: str, seed: int
+    settings: Settings, held_out: list[Any], folder: Path, search_settings: SearchSettings, variant: str, seed: int
 ) -> list[Plain]:
     """One search: what there is to say of each trial."""
     search = Search(TASKS[settings.environment], search_settings, seed=seed)

@@ -47,8 +47,8 @@ QUICK_SIZES = {"diabetes": [50, 100], "digits": [50, 100]}
 @threadpool_limits.wrap(limits=1)
 def study(settings: BaseSettings, run: Run) -> Plain:
     """Try each with several seeds."""
-    quick, seed = run.options.quick, run.options.seed
-    seeds = range(seed, seed + (QUICK_SEEDS if quick else SEEDS))
+    quick = run.options.quick
+    seeds = run.options.seeds(QUICK_SEEDS if quick else SEEDS)
     rounds, passes = (QUICK_ROUNDS, QUICK_PASSES) if quick else (ROUNDS, None)
     found = [run.part(f"outliers.{seed}", partial(outliers, seed, passes)) for seed in seeds]
     rates = {

@@ -27,7 +27,7 @@ def study(settings: Settings, run: Run) -> Plain:
     keys = methods_of(settings.methods, USUAL, run.name)
     parts = run.parts(
         {
-            f"{name}.{kind}.{key}": partial(part, key, each, run.options.seed, QUICK_EPOCHS if quick else None)
+            (name, kind, key): partial(part, key, each, run.options.seed, QUICK_EPOCHS if quick else None)
             for (name, kind), each in splits.items()
             for key in keys
         }
@@ -36,7 +36,7 @@ def study(settings: Settings, run: Run) -> Plain:
         kind: {
             name: {
                 "splits": len(splits[name, kind]),
-                "methods": {key: _summary(parts[f"{name}.{kind}.{key}"]) for key in keys},
+                "methods": {key: _summary(parts[name, kind, key]) for key in keys},
             }
             for name in settings.dataset
         }

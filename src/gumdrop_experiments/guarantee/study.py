@@ -50,17 +50,17 @@ def study(settings: Settings, run: Run) -> Plain:
     drifting, stretch = streams(data, quick), STRETCH // (10 if quick else 1)
     parts = run.parts(
         {
-            f"{name}.{split}": partial(_part, *rows, run.options.seed + split, settings.epochs, ways)
+            (name, split): partial(_part, *rows, run.options.seed + split, settings.epochs, ways)
             for name, rows in tables.items()
             for split in range(settings.splits)
         }
         | {
-            f"stream.{place}": partial(_stream, stream, run.options.seed, settings.epochs, stretch)
-            for place, stream in enumerate(drifting.values())
+            ("stream", i): partial(_stream, stream, run.options.seed, settings.epochs, stretch)
+            for i, stream in enumerate(drifting.values())
         }
     )
-    found = {name: _summary([parts[f"{name}.{split}"] for split in range(settings.splits)]) for name in names}
-    followed = {name: parts[f"stream.{place}"] for place, name in enumerate(drifting)}
+    found = {name: _summary([parts[name, split] for split in range(settings.splits)]) for name in names}
+    followed = {name: parts["stream", i] for i, name in enumerate(drifting)}
     return {"coverages": list(COVERAGES), "tables": found, "streams": followed, "counts": _counts(found, followed)}
 
 

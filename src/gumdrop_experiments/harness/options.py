@@ -34,3 +34,7 @@ class RunOptions:
             raise ValueError(f"`jobs` must be at least 1, got {self.jobs}")
         if self.seed < 0:
             raise ValueError(f"`seed` must be at least 0, got {self.seed}")
+
+    def seeds(self, count: int) -> range:
+        """So many seeds, from that of the run on."""
+        return range(self.seed, self.seed + count)

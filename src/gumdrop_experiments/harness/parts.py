@@ -7,14 +7,16 @@ import traceback
 from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from gumdrop.training.processes import process_group, single_process, with_long_timeout
 from gumdrop_experiments.harness.launch import launch
 from gumdrop_experiments.harness.options import RunOptions
 from gumdrop_experiments.harness.plain import Plain, plain, read_json, write_json
+from gumdrop_experiments.harness.variants import part_name
 
 Compute = Callable[[], Any]
+Key = TypeVar("Key", bound=str | tuple[Any, ...])
 
 
 class Parts:
@@ -37,12 +39,19 @@ class Parts:
         self._note_time()
         return self._group.from_first(lambda: self._part(name, compute))
 
-    def parts(self, computes: Mapping[str, Compute]) -> Plain:
+    def parts(self, calls: Mapping[Key, Compute]) -> dict[Key, Any]:
         """Compute parts that need no other: one after the other, or with ``options.jobs`` several at a time.
+
+        A key of several words, such as a set and a seed, names its part by `part_name`.
 
         Under torchrun the processes share them out, and all of them get all parts. Where some fail, the others are
         kept.
         """
+        names = [key if isinstance(key, str) else part_name(*key) for key in calls]
+        done = self._parts(dict(zip(names, calls.values(), strict=True)))
+        return {key: done[name] for key, name in zip(calls, names, strict=True)}
+
+    def _parts(self, computes: Mapping[str, Compute]) -> Plain:
         for name in computes:
             self._check_name(name)
         self._note_time()

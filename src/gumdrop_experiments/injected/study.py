@@ -50,14 +50,10 @@ def study(settings: Settings, run: Run) -> Plain:
     seeds = {name: range(1 if name in ONCE else count) for name, count in many.items()}
     for name in names:
         TASKS[name](run.options, 0)  # what fails for want of data fails before the first part
-    parts = run.parts(
-        {
-            f"{name}-{seed}": partial(_part, name, settings, run, run.options.seed + seed)
-            for name in names
-            for seed in seeds[name]
-        }
-    )
-    found = {name: summary([parts[f"{name}-{seed}"] for seed in seeds[name]]) for name in names}
+    first = run.options.seed
+    calls = {(name, i): partial(_part, name, settings, run, first + i) for name in names for i in seeds[name]}
+    parts = run.parts(calls)
+    found = {name: summary([parts[name, i] for i in seeds[name]]) for name in names}
     return {"networks": found, "counts": counts(found), "members": settings.members}
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 
 from gumdrop_experiments.data.mnist import read_digits
-from gumdrop_experiments.harness import Plain
+from gumdrop_experiments.harness import Plain, part_name
 from gumdrop_experiments.harness.run import Run
 from gumdrop_experiments.labels import POOLS, Settings
 from gumdrop_experiments.labels.rounds import ask, pool_of
@@ -26,19 +26,18 @@ def study(settings: Settings, run: Run) -> Plain:
     # Spread over all of them: the first half of the test images is the harder one.
     count = min(settings.test_images, len(test.labels))
     test = test.rows(torch.arange(count) * len(test.labels) // count)
-    seeds = range(run.options.seed, run.options.seed + settings.seeds)
+    seeds = run.options.seeds(settings.seeds)
     pools, ways = settings.pools or POOLS, settings.ways or tuple(WAYS)
-    names = {(pool, way, seed): f"{pool}-{way}-{seed}" for seed in seeds for pool in pools for way in ways}
 
     def of(pool: str, way: str, seed: int) -> Plain:
-        digits, checkpoint = pool_of(pool, train, test, seed=seed), run.checkpoint(names[pool, way, seed])
+        digits, checkpoint = pool_of(pool, train, test, seed=seed), run.checkpoint(part_name(pool, way, seed))
         return ask(WAYS[way], digits, settings, seed=seed, checkpoint=checkpoint)
 
-    done = run.parts({name: partial(of, *key) for key, name in names.items()})
+    done = run.parts({key: partial(of, *key) for key in ((p, w, s) for s in seeds for p in pools for w in ways)})
     return {
         "test_images": len(test.labels),
         "pools": {
-            pool: {way: summary([done[names[pool, way, seed]] for seed in seeds]) for way in WAYS if way in ways}
+            pool: {way: summary([done[pool, way, seed] for seed in seeds]) for way in WAYS if way in ways}
             for pool in pools
         },
     }

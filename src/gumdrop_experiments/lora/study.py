@@ -10,7 +10,7 @@ import torch
 from gumdrop.machine.files import replacing
 from gumdrop_experiments.data.mnist import DigitImages, read_digits, small_digits
 from gumdrop_experiments.data.texts import SST, SST_TREES
-from gumdrop_experiments.harness import Plain, data_folder, part_name
+from gumdrop_experiments.harness import Plain, data_folder
 from gumdrop_experiments.harness.run import Run
 from gumdrop_experiments.lora import Settings, adapters, depth
 from gumdrop_experiments.pages import mean_and_error
@@ -53,12 +53,12 @@ def study(settings: Settings, run: Run) -> Plain:
     if run.options.quick:
         words = {part: (x[:QUICK_ROWS], y[:QUICK_ROWS]) for part, (x, y) in words.items()}
         sets["MNIST"] = train, test.rows(slice(QUICK_ROWS))
-    seeds, image_seeds = range(seed, seed + settings.seeds), range(seed, seed + settings.image_seeds)
+    seeds, image_seeds = run.options.seeds(settings.seeds), run.options.seeds(settings.image_seeds)
     counts = (settings.few, settings.more)
     base = run.folder / "base.pt"
     run.part("base", partial(_base, base, words["phrases"], num_words, settings.base_steps, seed))
-    parts: dict[str, Callable[[], Any]] = {
-        part_name("sst", count, way, seed): partial(_adapted, base, num_words, words, count, way, settings.steps, seed)
+    parts: dict[tuple[Any, ...], Callable[[], Any]] = {
+        ("sst", count, way, seed): partial(_adapted, base, num_words, words, count, way, settings.steps, seed)
         for count in counts
         for way in adapters.WAYS
         for seed in seeds
@@ -68,7 +68,7 @@ def study(settings: Settings, run: Run) -> Plain:
         for way in depth.WAYS:
             for seed in image_seeds:
                 one = partial(_deep, network, way, sets[name], settings.images, settings.epochs, seed)
-                parts[part_name(network, name, way, seed)] = one
+                parts[network, name, way, seed] = one
     done = run.parts(parts)
     return {
         "adapters": {str(count): _compared(ADAPTER_ARMS, done, ("sst", count), seeds) for count in counts},
@@ -114,13 +114,13 @@ def _deep(
     return depth.trained(network, way, split, epochs, seed)
 
 
-def _compared(arms: Mapping[str, Arm], done: Plain, words: tuple[Any, ...], seeds: range) -> Plain:
+def _compared(arms: Mapping[str, Arm], done: Mapping[Any, Any], words: tuple[Any, ...], seeds: range) -> Plain:
     """Score each arm on test rows, with the way that rows for development choose, seed by seed."""
     found: Plain = {}
     for arm, (ways, kind) in arms.items():
         chosen = []
         for seed in seeds:
-            parts = {way: done[part_name(*words, way, seed)] for way in ways}
+            parts = {way: done[*words, way, seed] for way in ways}
             best = min(ways, key=lambda way: parts[way]["dev"][kind]["nll"])
             chosen.append({"way": best, **parts[best]["test"][kind], "rates": parts[best]["rates"]})
         means = {score: mean_and_error([each[score] for each in chosen]) for score in SCORES}

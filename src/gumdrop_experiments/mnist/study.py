@@ -69,7 +69,7 @@ def study(settings: Settings, run: Run) -> Plain:
         test = test.rows(slice(QUICK_TEST))
     epochs, width = (QUICK_EPOCHS, QUICK_WIDTH) if quick else (EPOCHS, WIDTH)
     work = _Work(run, train, test, settings.epochs or epochs, width, settings.num_samples)
-    seeds = range(run.options.seed, run.options.seed + settings.seeds)
+    seeds = run.options.seeds(settings.seeds)
     compared = _compared(work, sizes, seeds)
     as_run = {
         "layers": "-".join(map(str, [784, *[width] * DEPTH, 10])),
@@ -114,10 +114,9 @@ def _sweep(work: _Work, compared: Sequence[Plain]) -> list[Plain]:
     usual = min(compared, key=lambda each: abs(each["num_data"] - WIDTH_SIZE))
     size, seed = usual["num_data"], work.run.options.seed
     widths = QUICK_WIDTHS if work.run.options.quick else WIDTHS
-    parts = work.run.parts(
-        {f"width={width}": partial(_scored, replace(work, width=width), size, None, seed) for width in widths}
-    )
-    found = {work.width: usual["learned"][0], **{width: parts[f"width={width}"] for width in widths}}
+    of_width = {width: partial(_scored, replace(work, width=width), size, None, seed) for width in widths}
+    parts = work.run.parts({(f"width={width}",): call for width, call in of_width.items()})
+    found = {work.width: usual["learned"][0], **dict(zip(widths, parts.values(), strict=True))}
     return [{"width": width, "num_data": size, **found[width]} for width in sorted(found)]
 
 

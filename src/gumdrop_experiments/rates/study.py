@@ -48,12 +48,12 @@ def study(settings: Settings, run: Run) -> Plain:
     splits = {name: SETS[name].read(data, count, seed) for name, count in counts.items()}
     parts = run.parts(
         {
-            f"{name}.{i}": partial(part, SETS[name], rows, seed + i, epochs, settings.arms)
+            (name, i): partial(part, SETS[name], rows, seed + i, epochs, settings.arms)
             for name, each in splits.items()
             for i, rows in enumerate(each)
         }
     )
-    sets = {name: [parts[f"{name}.{i}"] for i in range(len(each))] for name, each in splits.items()}
+    sets = {name: [parts[name, i] for i in range(len(each))] for name, each in splits.items()}
     whole = {name: each for name, each in sets.items() if SETS[name].most_steps is None}
     rows = {name: len(each[0].y_train) for name, each in splits.items()}
     results = {

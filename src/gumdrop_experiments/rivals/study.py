@@ -26,11 +26,11 @@ def study(settings: Settings, run: Run) -> Plain:
     quick = run.options.quick
     tables = {name: read(folder, name, most=QUICK_ROWS if quick else None) for name in TABLES}
     keys = methods_of(settings.methods, USUAL, run.name)
-    seeds = [run.options.seed + i for i in range(QUICK_SEEDS if quick else SEEDS)]
+    seeds = run.options.seeds(QUICK_SEEDS if quick else SEEDS)
     epochs = QUICK_EPOCHS if quick else None
     parts = run.parts(
         {
-            f"{name}.{key}.{seed}": partial(scored, key, replace(task, seed=seed, epochs=epochs))
+            (name, key, seed): partial(scored, key, replace(task, seed=seed, epochs=epochs))
             for name, task in tables.items()
             for key in keys
             for seed in seeds
@@ -42,7 +42,7 @@ def study(settings: Settings, run: Run) -> Plain:
             "columns": task.x_train.shape[1],
             "seeds": len(seeds),
             "published": PUBLISHED[name],
-            "methods": {key: summary([parts[f"{name}.{key}.{seed}"] for seed in seeds]) for key in keys},
+            "methods": {key: summary([parts[name, key, seed] for seed in seeds]) for key in keys},
         }
         for name, task in tables.items()
     }

@@ -97,18 +97,17 @@ def _protocols(settings: Settings, run: Run) -> list[Plain]:
     """Train all ways on the same number of digits by each protocol, with the prior."""
     digits, first = _problem("mnist", settings, run.options), run.options.seed
     size = min(PROTOCOL_ROWS, digits.num_rows // 2)
-    calls: dict[tuple[str, int], Callable[[], Plain]] = {}
+    calls: dict[tuple[str, str, int], Callable[[], Plain]] = {}
     plans: dict[str, Plain] = {}
     for label, (is_beside, is_short, pace) in PROTOCOLS.items():
         plan = plans[label] = _plan(size, settings, beside=size if is_beside else 0, is_short=is_short)
         problem = replace(digits, lr=digits.lr * pace)
         calls |= {
-            (label, seed): partial(_ways, problem, plan, seed, settings, first, LENGTHSCALES["prior"])
+            ("protocol", label, seed): partial(_ways, problem, plan, seed, settings, first, LENGTHSCALES["prior"])
             for seed in range(settings.seeds)
         }
-    names = {key: f"protocol-{list(PROTOCOLS).index(key[0])}-{key[1]}" for key in calls}
-    parts = run.parts({names[key]: call for key, call in calls.items()})
-    runs = {label: [parts[names[label, seed]] for seed in range(settings.seeds)] for label in PROTOCOLS}
+    parts = run.parts(calls)
+    runs = {label: [parts["protocol", label, seed] for seed in range(settings.seeds)] for label in PROTOCOLS}
     return [protocol_summary(label, plans[label], runs[label]) for label in PROTOCOLS]
 
 

@@ -101,16 +101,11 @@ def study(settings: Settings, run: Run) -> Plain:
     variants = (*VARIANTS, *given, *(WITH_PHRASES if settings.phrase_epochs else ()))
     if settings.ways:
         variants = _named(settings.ways, variants)
-    first, count = run.options.seed, settings.seeds
-    seeds = {v: range(first, first + (min(count, PHRASE_SEEDS) if v.phrases else count)) for v in variants}
-    done = run.parts(
-        {
-            part_name(variant.label, seed): partial(_train_and_score, run, data, settings, variant, seed)
-            for variant in variants
-            for seed in seeds[variant]
-        }
-    )
-    parts = {v.label: [done[part_name(v.label, seed)] for seed in seeds[v]] for v in variants}
+    fewer = min(settings.seeds, PHRASE_SEEDS)
+    seeds = {v: run.options.seeds(fewer if v.phrases else settings.seeds) for v in variants}
+    train = partial(_train_and_score, run, data, settings)
+    done = run.parts({(v.label, seed): partial(train, v, seed) for v in variants for seed in seeds[v]})
+    parts = {v.label: [done[v.label, seed] for seed in seeds[v]] for v in variants}
     return {label: {"summary": summary(each), "parts": each} for label, each in parts.items()}
 
 

@@ -84,7 +84,7 @@ def study(settings: Settings, run: Run) -> Plain:
 def _classes(run: Run, settings: Settings) -> Problem:
     train, test = read_digits(run.options)
     test, data = test.rows(slice(TEST_IMAGES)), []
-    for seed in range(run.options.seed, run.options.seed + settings.seeds):
+    for seed in run.options.seeds(settings.seeds):
         generator = torch.Generator().manual_seed(seed)
         some = train.rows(torch.randperm(len(train.labels), generator=generator)[: settings.images])
         data.append((some.images.flatten(1), some.labels, test.images.flatten(1), test.labels))

@@ -58,12 +58,10 @@ def study(settings: Settings, run: Run) -> Plain:
     if settings.initial >= settings.evaluations:
         raise ValueError(f"`initial` must be below `evaluations`, got {settings.initial} and {settings.evaluations}")
     names = settings.functions or tuple(FUNCTIONS)
-    seeds = range(run.options.seed, run.options.seed + settings.seeds)
-    keys = {(name, way, seed): _key(name, way, seed) for seed in seeds for name in names for way in WAYS}
-    parts = run.parts(
-        {key: partial(minimised, FUNCTIONS[name], way, settings, seed) for (name, way, seed), key in keys.items()}
-    )
-    found = {name: _summary({way: [parts[keys[name, way, seed]] for seed in seeds] for way in WAYS}) for name in names}
+    seeds = run.options.seeds(settings.seeds)
+    keys = [(name, way, seed) for seed in seeds for name in names for way in WAYS]
+    parts = run.parts({key: partial(minimised, FUNCTIONS[key[0]], settings, *key[1:]) for key in keys})
+    found = {name: _summary({way: [parts[name, way, seed] for seed in seeds] for way in WAYS}) for name in names}
     below = {way: sum(each["below"][way][0] < 0 for each in found.values()) for way in WAYS[1:]}
     return {
         "functions": found,
@@ -75,11 +73,7 @@ def study(settings: Settings, run: Run) -> Plain:
     }
 
 
-def _key(name: str, way: str, seed: int) -> str:
-    return f"{name}-{way.replace(' ', '-')}-{seed}"
-
-
-def minimised(problem: Problem, way: str, settings: Settings, seed: int) -> Plain:
+def minimised(problem: Problem, settings: Settings, way: str, seed: int) -> Plain:
     """Minimise a function; give the regret after each evaluation, and the rates at the end."""
     with torch.random.fork_rng(devices=[]), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of a line search that begins anew, and of a fit that does

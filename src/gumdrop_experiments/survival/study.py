@@ -24,14 +24,9 @@ def study(settings: Settings, run: Run) -> Plain:
     names = settings.sets or tuple(SETS)
     check_packages(names)
     epochs = QUICK_EPOCHS if run.options.quick else None
-    parts = run.parts(
-        {
-            f"{name}.{number}": partial(_scored, name, number, run.options.seed, epochs)
-            for number in range(settings.splits)
-            for name in names
-        }
-    )
-    return {name: _summary(name, [parts[f"{name}.{number}"] for number in range(settings.splits)]) for name in names}
+    seed, splits = run.options.seed, range(settings.splits)
+    parts = run.parts({(name, i): partial(_scored, name, i, seed, epochs) for i in splits for name in names})
+    return {name: _summary(name, [parts[name, i] for i in splits]) for name in names}
 
 
 def _scored(name: str, number: int, seed: int, epochs: int | None) -> Plain:

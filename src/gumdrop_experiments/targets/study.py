@@ -23,17 +23,9 @@ ALONE, TOGETHER = "independent", "correlated"
 def study(settings: Settings, run: Run) -> Plain:
     """Fit and score all splits of the sets."""
     names = settings.sets or tuple(SETS)
-    parts = run.parts(
-        {
-            f"{name.replace(' ', '-')}-{split}": partial(_part, name, settings, run.options.seed + split)
-            for name in names
-            for split in range(settings.splits)
-        }
-    )
-    found = {
-        name: _summary([parts[f"{name.replace(' ', '-')}-{split}"] for split in range(settings.splits)])
-        for name in names
-    }
+    first, splits = run.options.seed, range(settings.splits)
+    parts = run.parts({(name, i): partial(_part, name, settings, first + i) for name in names for i in splits})
+    found = {name: _summary([parts[name, i] for i in splits]) for name in names}
     ahead = {score: sum(each["gain"][score][0] > 0 for each in found.values()) for score in ("log_density", "energy")}
     return {"sets": found, "ahead": ahead, "splits": settings.splits}
 

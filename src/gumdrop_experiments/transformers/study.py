@@ -60,17 +60,17 @@ def study(settings: Settings, run: Run) -> Plain:
         (review_task(folder, quick=run.options.quick), settings.review_epochs),
         (sum_task(settings.lines, run.options.seed), settings.sum_epochs),
     ]
-    seeds = range(run.options.seed, run.options.seed + settings.seeds)
+    seeds = run.options.seeds(settings.seeds)
     done = run.parts(
         {
-            part_name(task.name, variant, seed): partial(_trained, run, task, variant, epochs, seed)
+            (task.name, variant, seed): partial(_trained, run, task, variant, epochs, seed)
             for task, epochs in tasks
             for variant in VARIANTS
             for seed in seeds
         }
     )
     return {
-        task.name: {variant: [done[part_name(task.name, variant, seed)] for seed in seeds] for variant in VARIANTS}
+        task.name: {variant: [done[task.name, variant, seed] for seed in seeds] for variant in VARIANTS}
         for task, _ in tasks
     }
 

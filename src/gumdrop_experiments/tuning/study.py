@@ -85,10 +85,9 @@ def study(settings: BaseSettings, run: Run) -> Plain:
     splits = {name: [_inner(split, seed) for split in read_splits(folder / name, most=most)] for name in UCI}
     splits |= {name: simulated(name, most, seed) for name in SIMULATED}
     works = [Work(name, each, seed, QUICK_EPOCHS if quick else None) for name, each in splits.items()]
-    parts = run.parts(
-        {f"{work.name}.{i}": partial(_part, each, work) for work in works for i, each in enumerate(CANDIDATES.values())}
-    )
-    sets = {name: {label: parts[f"{name}.{i}"] for i, label in enumerate(CANDIDATES)} for name in splits}
+    calls = list(CANDIDATES.values())
+    parts = run.parts({(work.name, i): partial(_part, each, work) for work in works for i, each in enumerate(calls)})
+    sets = {name: {label: parts[name, i] for i, label in enumerate(CANDIDATES)} for name in splits}
     return {"sets": sets, "summary": summary(sets)}
 
 

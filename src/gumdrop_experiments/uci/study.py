@@ -50,12 +50,10 @@ def study(settings: Settings, run: Run) -> Plain:
     if "peer" in methods and importlib.util.find_spec("concretedropout") is None:
         print("uci: the package concretedropout is not installed, so it is left out (pip install concretedropout)")
         methods.remove("peer")
-    parts = run.parts(
-        {f"{name}.{key}": partial(part, run, key, work) for name, work in works.items() for key in methods}
-    )
+    parts = run.parts({(name, key): partial(part, run, key, work) for name, work in works.items() for key in methods})
     results = {}
     for name, work in works.items():
-        done = {key: parts[f"{name}.{key}"] for key in methods}
+        done = {key: parts[name, key] for key in methods}
         cost = run.part(f"{name}.cost", partial(_cost, work)) if REFERENCE in methods else None
         results[name] = {
             "splits": len(work.splits),

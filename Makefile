@@ -36,10 +36,10 @@ test: $(VENV)/installed-dev ## Run every check, at the same time: tests, doctest
 	$(MAKE) --jobs lint types tests
 
 tests: $(VENV)/installed-dev
-	$(BIN)/pytest -n auto -m '$(MARKS)'
+	$(BIN)/pytest -n auto --dist worksteal -m '$(MARKS)'
 
 test-slow: $(VENV)/installed-dev ## Run the tests that `make test` leaves out since they take long
-	$(BIN)/pytest -n auto -m slow
+	$(BIN)/pytest -n auto --dist worksteal -m slow
 
 test-kernels: $(VENV)/installed-dev ## Check the numerical part with the kernels of other processors
 	$(BIN)/pytest -q --dist each $(KERNELS:%=--tx popen//env:%) -k 'not compil and not lightning' $(NUMERICAL:%=tests/%)

@@ -261,7 +261,7 @@ def test_rates_are_drawn_in_the_order_in_which_data_pass_them(name):
 @pytest.mark.slow
 def test_a_small_run_on_drawn_shapes(tmp_path):
     folder, out = tmp_path / "data", tmp_path / "out"
-    write_pictures(folder / "camvid", {"train": 8, "val": 2, "test": 4})
+    write_pictures(folder / "camvid", {"train": 4, "val": 2, "test": 2})
     words = ["reproduce", "camvid", "--data", str(folder), "--out", str(out), "--height", "40", "--width", "48"]
     words += ["--crop", "32", "--epochs", "6", "--num-samples", "3", "--seeds", "1", "--fits", "1", "--draws"]
     assert cli.main(words) == 0

@@ -15,6 +15,7 @@ SMALL = ("--labels", 26, "--by", 3, "--pool", 40, "--num-samples", 6, "--test-im
 
 
 def test_each_way_asks_and_a_stopped_run_goes_on_where_it_stopped(digits, tmp_path, monkeypatch) -> None:
+    monkeypatch.setattr(rounds, "MOST_EPOCHS", 4)
     ways = ("fixed-batchbald", "learned-batchbald", "none-entropy", "fixed-random", "fixed-bald-1")
     words = (*SMALL, "--pools", "mnist", "--ways", *ways)
     whole = reproduced("labels", tmp_path / "whole", *words, data=digits)

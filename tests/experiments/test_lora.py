@@ -5,6 +5,7 @@ import torch
 from torch import nn
 
 import gumdrop as gd
+from gumdrop_experiments.data.mnist import small_digits
 from gumdrop_experiments.lora import depth, laplace
 
 from builders.digits import write_digits
@@ -18,7 +19,9 @@ def test_every_way_is_trained_scored_and_drawn(tmp_path, monkeypatch) -> None:
     pytest.importorskip("peft", reason="needs the package peft")
     from gumdrop_experiments.lora import adapters, study
 
-    monkeypatch.setattr(study, "HELD_OUT", 40)
+    for place, name, value in ((study, "HELD_OUT", 40), (adapters, "NUM_SAMPLES", 2), (depth, "NUM_SAMPLES", 2)):
+        monkeypatch.setattr(place, name, value)
+    monkeypatch.setattr(study, "small_digits", lambda: small_digits().rows(slice(150)))
     monkeypatch.setattr(depth, "NETWORKS", ("ViT",))
     write_reviews(tmp_path / "data" / "sst")
     write_digits(tmp_path / "data" / "mnist", count=120)

@@ -199,10 +199,10 @@ def test_evidence_is_found_in_each_layout(shape, layout, mask) -> None:
 def test_a_search_that_stands_still_stops_early(planted) -> None:
     x, pattern, truth = planted
     options = {"additional_forward_args": pattern, "infill": "zeros"}
-    whole = FIDO(Planted().eval(), FIDOSettings(iterations=300)).explain(x, 0, **options)
-    early = FIDO(Planted().eval(), FIDOSettings(iterations=300, patience=10)).explain(x, 0, **options)
-    assert whole.iterations.tolist() == [300] * 3
-    assert early.iterations.max() < 300
+    whole = FIDO(Planted().eval(), FIDOSettings(iterations=200)).explain(x, 0, **options)
+    early = FIDO(Planted().eval(), FIDOSettings(iterations=200, patience=10)).explain(x, 0, **options)
+    assert whole.iterations.tolist() == [200] * 3
+    assert early.iterations.max() < 200
     assert overlap(early.joint, truth).min() > 0.9
     for row, steps in enumerate(early.iterations.tolist()):
         assert early.curve_ssr[:steps, row].isfinite().all()

@@ -43,7 +43,7 @@ def _threads():
 
 @pytest.mark.slow
 def test_attribution_leaves_its_numbers_and_figures(data, tmp_path, monkeypatch, capsys) -> None:
-    monkeypatch.setattr(convolutional, "CLASSIFIER_STEPS", 40)
+    monkeypatch.setattr(convolutional, "CLASSIFIER_STEPS", 5)
     monkeypatch.setattr(photographs, "STEPS", 3)
     monkeypatch.setattr(experiment, "SPEED_ITERATIONS", 1)
     monkeypatch.setattr(photographs, "CROP", 32)

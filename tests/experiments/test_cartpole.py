@@ -1,10 +1,13 @@
 """`gumdrop reproduce cartpole` on a small scale."""
 
+import threading
+
 import pytest
 from PIL import Image
 
-from gumdrop_experiments.cartpole import references, study
+from gumdrop_experiments.cartpole import film, references, study
 from gumdrop_experiments.cartpole.study import VARIANTS
+from gumdrop_experiments.harness import launch
 
 from builders.reproduced import reproduce, reproduced, results_of
 
@@ -13,6 +16,7 @@ from builders.reproduced import reproduce, reproduced, results_of
 def _small(monkeypatch):
     for name, value in {"hidden": (8, 8), "model_steps": 8, "policy_steps": 2, "num_policies": 2}.items():
         monkeypatch.setitem(study.QUICK, name, value)
+    monkeypatch.setattr(film, "FRAMES_PER_STEP", 1)
     monkeypatch.setattr(references, "HELD_OUT_TRIALS", 3)
     monkeypatch.setattr(references, "NUM_STARTS", 10)
 
@@ -47,8 +51,14 @@ def test_two_short_trials_leave_every_figure_and_number(tmp_path, capsys):
     assert results_of(tmp_path) == results
 
 
-@pytest.mark.slow
-def test_pendulum_runs_by_a_flag_and_several_searches_at_once(tmp_path):
+def test_pendulum_runs_by_a_flag_and_searches_can_travel_to_other_processes(tmp_path, monkeypatch):
+    cloudpickle, lock = pytest.importorskip("cloudpickle"), threading.Lock()
+
+    def in_turn(name, call, *, threads):
+        with lock:
+            return launch._guarded(cloudpickle.loads(cloudpickle.dumps(call)), threads)
+
+    monkeypatch.setattr(launch, "_in_process", in_turn)
     words = ["--quick", "--environment", "pendulum", "--trials", 2, "--seeds", 1, "--jobs", 2]
     assert reproduced("cartpole", tmp_path, *words)["summary"]["learned"]["median"] < 0
     assert not (tmp_path / "cartpole.gif").exists()

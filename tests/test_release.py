@@ -106,7 +106,8 @@ def test_the_wheel_works_in_an_environment_of_its_own(built, tmp_path) -> None:
     found = done(scripts / "python", "-c", "import gumdrop; print(gumdrop.__file__)", folder=tmp_path)
     assert Path(found.strip()).is_relative_to(library)
     (tmp_path / "rows.csv").write_text("x,y\n" + "".join(f"{i},{i * i % 17 + 0.5}\n" for i in range(60)))
-    fit = "fit rows.csv --target y --members 2 --hidden 8 --epochs 1 --no-compare --quiet --out model".split()
+    quick = ("--members", "2", "--hidden", "8", "--epochs", "1", "--no-compare", "--quiet", "--out", "model")
+    fit = ["fit", "rows.csv", "--target", "y", *quick]
     both = f"from gumdrop.cli import main; print(main({fit}), main(['explore', '--out', 'page']))"
     said = done(scripts / "python", "-c", both, folder=tmp_path, OMP_NUM_THREADS="1")
     assert said.split()[-2:] == ["0", "0"]

@@ -5,22 +5,22 @@ import pytest
 from builders import house
 
 BUDGETS = {
-    "attribution": 1279,
-    "cli": 1122,
-    "ensembles": 1725,
-    "estimators": 1320,
-    "export": 1363,
+    "attribution": 1282,
+    "cli": 1103,
+    "ensembles": 1714,
+    "estimators": 1317,
+    "export": 1359,
     "functional": 412,
     "layers": 2031,
     "likelihoods": 2723,
-    "machine": 505,
+    "machine": 514,
     "metrics": 1039,
-    "networks": 1856,
-    "objective": 350,
+    "networks": 1836,
+    "objective": 347,
     "prediction": 1734,
-    "tables": 7946,
-    "training": 2438,
-    "views": 3018,
+    "tables": 7930,
+    "training": 2418,
+    "views": 3005,
 }
 """Lines of a room. Lower a figure when lines go; raise one only with a word in the commit on what was not replaced."""
 

@@ -13,6 +13,7 @@ import pytest
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from gumdrop.machine.picking import evenly
 from gumdrop.views import plots
 from gumdrop.views.plots.style import POINTS
 
@@ -58,7 +59,7 @@ def test_no_figure_is_left_in_pyplot() -> None:
 
 @pytest.mark.parametrize(("count", "limit"), [(0, 5), (1, 5), (5, 5), (7, 3), (5000, 300)])
 def test_evenly_keeps_the_ends_and_the_limit(count: int, limit: int) -> None:
-    kept = plots.evenly(count, limit)
+    kept = evenly(count, limit)
     assert kept.size == min(count, limit)
     assert count == 0 or (kept[0] == 0 and (limit == 1 or kept[-1] == count - 1))
     assert np.all(np.diff(kept) > 0)

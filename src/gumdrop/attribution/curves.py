@@ -30,11 +30,17 @@ class Curve:
 
 
 def deletion_curve(
-    forward_func: Callable[..., Any], inputs: Tensor, relevance: Tensor, infill: Tensor | float, **options: Any
+    forward_func: Callable[..., Any],
+    inputs: Tensor,
+    relevance: Tensor,
+    infill: Tensor | float,
+    *,
+    target: Target = None,
+    **options: Any,
 ) -> Curve:
     """Return the curve from the input to the infill, as places are replaced, the most relevant first.
 
-    Arguments are those of `insertion_curve`.
+    Arguments are those of `insertion_curve`, of which it is the one from the input to the infill.
 
     Example:
         >>> def left_half(images):
@@ -45,11 +51,24 @@ def deletion_curve(
         >>> curve.probability
         tensor([[0.9526, 0.5000, 0.0474, 0.0474, 0.0474]])
     """
-    return _curve(forward_func, inputs, relevance, infill, deletes=True, **options)
+    fill = torch.as_tensor(infill, dtype=inputs.dtype, device=inputs.device).expand_as(inputs)
+    with torch.no_grad():
+        classes = find_target(call(forward_func, inputs), target)
+    return insertion_curve(forward_func, fill, relevance, inputs, target=classes, **options)
 
 
+@torch.no_grad()
 def insertion_curve(
-    forward_func: Callable[..., Any], inputs: Tensor, relevance: Tensor, infill: Tensor | float, **options: Any
+    forward_func: Callable[..., Any],
+    inputs: Tensor,
+    relevance: Tensor,
+    infill: Tensor | float,
+    *,
+    target: Target = None,
+    layout: LayoutName | None = None,
+    num_steps: int = 100,
+    chunk_size: int = 256,
+    seed: int = 0,
 ) -> Curve:
     """Put places of the input into the infill, the most relevant first.
 
@@ -58,32 +77,21 @@ def insertion_curve(
         inputs: Shape (N, ...).
         relevance: In the shape of the inputs, or 1 in dimensions that share a place.
         infill: What is replaced; broadcasts to the inputs.
-        options: ``target`` (the predicted class by default), ``layout``, ``num_steps`` (100), ``chunk_size`` (256
-            rows of the model at once) and ``seed``, which orders places of equal relevance.
+        target: The class, one for all inputs or one for each; the predicted one if None.
+        layout: As for `FIDO.explain`.
+        num_steps: Points of the curve but one.
+        chunk_size: Rows of the model at once.
+        seed: Orders places of equal relevance.
 
     Returns:
         The curve; it begins at the infill and ends at the input.
 
+    Raises:
+        ValueError: If ``num_steps`` or a shape is out of range.
+
     References:
         Petsiuk, Das & Saenko 2018, "RISE" (arXiv:1806.07421).
     """
-    return _curve(forward_func, inputs, relevance, infill, deletes=False, **options)
-
-
-@torch.no_grad()
-def _curve(
-    forward_func: Callable[..., Any],
-    inputs: Tensor,
-    relevance: Tensor,
-    infill: Tensor | float,
-    *,
-    deletes: bool,
-    target: Target = None,
-    layout: LayoutName | None = None,
-    num_steps: int = 100,
-    chunk_size: int = 256,
-    seed: int = 0,
-) -> Curve:
     if num_steps < 1:
         raise ValueError(f"`num_steps` must be at least 1, got {num_steps}")
     known = find_layout(inputs, layout)
@@ -98,7 +106,7 @@ def _curve(
     for part in torch.arange(len(rows), device=inputs.device).split(chunk_size):
         row = rows[part]
         reached = ranks[row] < bound[part].reshape(-1, *[1] * (ranks.ndim - 1))
-        shown = known.spread(reached != deletes, known.grid(inputs))
+        shown = known.spread(reached, known.grid(inputs))
         output = call(forward_func, torch.where(shown, inputs[row], fill[row]))
         parts.append(torch.sigmoid(log_odds(output, None if classes is None else classes[row])))
     return Curve(bounds / num_places, torch.cat(parts).reshape(len(inputs), num_steps + 1))

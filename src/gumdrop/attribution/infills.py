@@ -39,15 +39,6 @@ def blur(inputs: Tensor, layout: Layout, *, sigma: float | None = None) -> Tenso
     return inputs
 
 
-def _mean(inputs: Tensor, layout: Layout) -> Tensor:
-    """The mean of each channel, or each component, of the input."""
-    return inputs.mean(dim=layout.places, keepdim=True).expand_as(inputs)
-
-
-def _zeros(inputs: Tensor, layout: Layout) -> Tensor:
-    return torch.zeros_like(inputs)
-
-
 def _noise(inputs: Tensor, generator: Generator) -> Tensor:
     """Uniform noise that all inputs share, as they share their masks."""
     return uniform_noise((1, *inputs.shape[1:]), device=inputs.device, generator=generator).to(inputs.dtype)
@@ -82,7 +73,11 @@ def _local_shuffle(inputs: Tensor, layout: Layout, generator: Generator) -> Tens
     return inputs[tuple(selection)]  # places are neighbouring dimensions, so they stay where they are
 
 
-FIXED: dict[str, Callable[[Tensor, Layout], Tensor]] = {"blur": blur, "mean": _mean, "zeros": _zeros}
+FIXED: dict[str, Callable[[Tensor, Layout], Tensor]] = {
+    "blur": blur,
+    "mean": lambda inputs, layout: inputs.mean(dim=layout.places, keepdim=True).expand_as(inputs),
+    "zeros": lambda inputs, layout: torch.zeros_like(inputs),
+}
 RANDOM: dict[str, Callable[[Tensor, Layout, Generator], Tensor]] = {
     "uniform": _uniform,
     "normal": _normal,

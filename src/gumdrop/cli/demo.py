@@ -25,11 +25,7 @@ TEST_FRACTION = 0.5  # 211 rows: a tenth of them could not tell one model from a
 
 
 def patients() -> "pd.DataFrame":
-    """Read the diabetes table of scikit-learn (Efron, Hastie, Johnstone & Tibshirani 2004, *Least Angle Regression*).
-
-    Returns:
-        442 rows of ten measurements and `progression`, a measure of the disease a year later.
-    """
+    """Read ten measurements of 442 patients, and their `progression` (Efron et al. 2004, *Least Angle Regression*)."""
     from sklearn.datasets import load_diabetes
 
     return load_diabetes(as_frame=True, scaled=False).frame.rename(columns=COLUMNS)

@@ -1,20 +1,12 @@
 """``gumdrop evaluate``: how well a model does on a table that holds the target."""
 
-from __future__ import annotations
-
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
 from gumdrop.cli.flags import Flag, Fraction, Json
 from gumdrop.cli.places import check_page, table_name, with_coverage
 from gumdrop.tables.folders import model_folder
 from gumdrop.views.terminal import Voice
-
-if TYPE_CHECKING:
-    import pandas as pd
-
-    from gumdrop.tables.model import TableModel
 
 
 def evaluate(
@@ -49,6 +41,7 @@ def evaluate(
     check_page(page, table, overwrite)
     check_early(table)
 
+    from gumdrop.tables.following import follow, put_model
     from gumdrop.tables.model_file import load_table_model  # torch and all: what can be refused was
     from gumdrop.tables.plain import plain
     from gumdrop.tables.prediction import predict_known
@@ -64,18 +57,10 @@ def evaluate(
     predicted, frame, rows = predict_known(model, table)
     assert predicted.evaluation is not None, "the target is known"
     voice.say_all(predicted.notes)
-    has_results = (page is not None or not machine) and (whole / RESULTS_FILE).is_file()
-    fitted = read_results(whole) if has_results else None
+    fitted = read_results(whole) if (page is not None or not machine) and (whole / RESULTS_FILE).is_file() else None
     told = {"command": "evaluate", "folder": str(folder), **plain(predicted.evaluation), "notes": predicted.notes}
     told |= {"drift": plain(predicted.drift)}
     if update:
-        _follow(loaded, frame, predicted.scored, whole, voice)  # which keeps its own coverage
+        put_model(follow(loaded, frame, predicted.scored), whole, voice.say)  # which keeps its own coverage
+        voice.say(f"the conformal levels in {whole} have followed {len(frame):,} rows")
     voice.answer(told, partial(show_evaluation, evaluation=predicted.evaluation, fitted=fitted), page, write)
-
-
-def _follow(model: TableModel, frame: pd.DataFrame, prediction: Any, folder: Path, voice: Voice) -> None:
-    """Let the conformal levels of a model follow rows, and put it back into its folder."""
-    from gumdrop.tables.following import follow, put_model
-
-    put_model(follow(model, frame, prediction), folder, voice.say)
-    voice.say(f"the conformal levels in {folder} have followed {len(frame):,} rows")

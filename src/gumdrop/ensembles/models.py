@@ -35,11 +35,7 @@ __all__ = ["ClassificationEnsemble", "Ensemble", "RegressionEnsemble", "member_s
 
 
 class Ensemble(nn.Module, ABC):
-    """Networks with learned dropout whose predictions are mixed.
-
-    Args:
-        members: The networks.
-    """
+    """Networks with learned dropout whose predictions are mixed."""
 
     likelihood: Likelihood
     """What the networks were trained on."""

@@ -153,14 +153,7 @@ class NoiseFunction(nn.Module):
         self.weight, self.offset, self.tail, self.bend = weight, offset, tail.abs(), bend
 
     def fit_counts(self, prediction: RegressionPrediction, y: Tensor, scores: Tensor, weights: Tensor) -> None:
-        """Take counts for negative binomial if held-out rows are more likely then by more than chance, in place.
-
-        Args:
-            prediction: Without a tail, in units of the target, N rows.
-            y: Targets, (N, 1).
-            scores: Log probability of each count with the noise of before, (N,).
-            weights: Of the rows, (N,).
-        """
+        """Take counts for negative binomial, in place, if rows then exceed their scores by more than chance."""
         means, scale = draw_moments(*prediction.components(), prediction.scale)[0], prediction.scale
         log_rates, counts = rates(means.double(), scale).log(), ((y.double() - scale.least) / scale.step).round()
         if counts.max() > LARGEST_COUNT:

@@ -21,7 +21,8 @@ def held_together(groups: Any, times: Any, weights: np.ndarray) -> np.ndarray | 
     check_consistent_length(values, weights)
     counted = weights > 0
     if values.ndim != 1 or _missing(values[counted]):
-        raise ValueError(f"`{name}` must have shape (n_samples,) and no missing values, got {_described(values)}")
+        got = f"shape {values.shape}" if values.ndim != 1 else "some that are None, NaN or NaT: leave these rows out"
+        raise ValueError(f"`{name}` must have shape (n_samples,) and no missing values, got {got}")
     sets = np.zeros(len(values), dtype=np.int64)
     sets[counted] = _groups(values[counted]) if times is None else _stretches(values[counted])
     return sets
@@ -31,10 +32,6 @@ def _missing(values: np.ndarray) -> bool:
     if values.dtype.kind == "O":
         return any(str(value) in MISSING for value in values)
     return bool(values.dtype.kind in "fmM" and (values != values).any())  # NaN and NaT differ from themselves
-
-
-def _described(values: np.ndarray) -> str:
-    return f"shape {values.shape}" if values.ndim != 1 else "some that are None, NaN or NaT: leave these rows out"
 
 
 def _groups(values: np.ndarray) -> np.ndarray:

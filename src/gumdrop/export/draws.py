@@ -89,7 +89,7 @@ class Draws(nn.Module):
         by_position = self.takes_positions and len(inputs) == 1 and inputs[0].ndim == 2
         repeat = not (by_position or (isinstance(draws, int) and draws == 1))
         for site, part in zip(self._sites.values(), parts, strict=True):
-            self._given[id(site)] = _repeated(part, rows).flatten(0, 1) if repeat else part
+            self._given[id(site)] = part.unsqueeze(1).expand(-1, rows, -1).flatten(0, 1) if repeat else part
         if repeat:
             inputs = [x.unsqueeze(0).expand(draws, *x.shape).reshape(draws * rows, *x.shape[1:]) for x in inputs]
         try:
@@ -118,10 +118,6 @@ class Draws(nn.Module):
 
     def _noise_of(self, site: ConcreteDropout, rows: int) -> Tensor:
         return self._given[id(site)]
-
-
-def _repeated(part: Tensor, rows: int) -> Tensor:
-    return part.unsqueeze(1).expand(part.shape[0], rows, part.shape[1])
 
 
 def _renew_plain_dropout(model: nn.Module) -> bool:

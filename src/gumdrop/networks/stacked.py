@@ -41,10 +41,7 @@ class StackedMLP(nn.Module):
     In training each row has a relaxed mask of its own, and all members make theirs of the same noise: each is trained
     as it would be alone, for a share of the random numbers.
 
-    Args:
-        networks: The networks, see `stack`; the stack has copies of their parameters.
-
-    Shape:
+    It has copies of their parameters. Shape:
         Input: (M, B, F), or (B, F) for all members. Output: (M, B, D), and (M, B, 2 D) with a noise.
     """
 

@@ -21,15 +21,7 @@ CHANNELS: Mapping[int, type[nn.Module]] = {3: nn.Dropout1d, 4: nn.Dropout2d, 5: 
 
 
 def load_network(name: str) -> nn.Module:
-    """Load a network in eval: a file of torch.export (.pt2), or ``module:thing`` that is a network or makes one.
-
-    Returns:
-        The network.
-
-    Raises:
-        ValueError: If there is none, or a program takes a fixed number of rows.
-        TypeError: If the thing is and makes no network.
-    """
+    """Load a network in eval: a file of torch.export (.pt2), or ``module:thing`` that is a network or makes one."""
     return modules_of(load_program(Path(name))) if name.endswith(".pt2") else import_network(name)
 
 
@@ -75,16 +67,7 @@ def input_sizes(program: ExportedProgram) -> list[torch.Size]:
 
 
 def modules_of(program: ExportedProgram) -> GraphModule:
-    """Make modules again of the dense and convolutional layers and of the dropout in a program, under their names.
-
-    A program calls functions, in front of which no site can stand; all others remain functions.
-
-    Returns:
-        The modules, and between them the functions.
-
-    Raises:
-        ValueError: If it returns more than a tensor.
-    """
+    """Make modules again of dense and convolutional layers and dropout in a program, whose functions take no site."""
     model = program.module(check_guards=False)  # which compare a call with the example of the export
     nodes: list[Any] = list(model.graph.nodes)
     for node in nodes:

@@ -101,7 +101,8 @@ def kl_of(
     noises = _check_sites(model, attached)
     scale: float | Tensor = 1.0
     if num_data is not None and lengthscale in CAPS and count:
-        scale = _at_most_one(2 * CAPS[str(lengthscale)] * num_data / count)
+        ratio = 2 * CAPS[str(lengthscale)] * num_data / count
+        scale = ratio.clamp(max=1.0) if isinstance(ratio, Tensor) else min(1.0, ratio)
     terms = _kl_of_blocks(blocks, biases, scale)
     terms += [noise.negative_log_prior() for noise in noises]
     total, *others = terms
@@ -134,10 +135,6 @@ def check_lengthscale(lengthscale: Lengthscale, num_data: int | Tensor | None) -
             '`lengthscale` must be a positive number, "classification", "regression", "fan_in", "weak" or "faint", got '
             f"{lengthscale!r}"
         )
-
-
-def _at_most_one(ratio: float | Tensor) -> float | Tensor:
-    return ratio.clamp(max=1.0) if isinstance(ratio, Tensor) else min(1.0, ratio)
 
 
 def _kl_of_blocks(

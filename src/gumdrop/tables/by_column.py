@@ -13,6 +13,7 @@ import pandas as pd
 import torch
 from torch import Tensor
 
+from gumdrop.machine.picking import evenly
 from gumdrop.machine.threads import limited_threads
 from gumdrop.tables.effects import COLUMNS as WITH_EFFECT
 from gumdrop.tables.effects import effects, with_cells
@@ -48,7 +49,7 @@ def by_column(
     split = columns.get(split_by, CategoryColumn(split_by, ())) if split_by is not None else None
     grouped = [*first, *(c for c in columns.values() if isinstance(c, CategoryColumn)), *([split] if split else [])]
     regression = model.schema.target.task == "regression"
-    pick = np.unique(np.linspace(0, len(inputs) - 1, DRAWN).round().astype(int)) if regression else np.empty(0, int)
+    pick = evenly(len(inputs) if regression else 0, DRAWN)
     label = model.task.sought(observed)
     profiles = model.profile.columns if model.profile else []
     return ByColumn(
@@ -79,7 +80,7 @@ def _importance(model: TableModel, x: Tensor, observed: Tensor) -> tuple[list[Im
     if count < 2:  # no other row to take a cell from
         return [], count, 0
     shuffles = min(MOST_SHUFFLES, count - 1, max(1, CALLS // (len(places) * count)))
-    pick = torch.from_numpy(np.unique(np.linspace(0, len(x) - 1, count).round().astype(int)))
+    pick = torch.from_numpy(evenly(len(x), count))
     x, observed = x[pick], observed[pick]
     order = torch.randperm(count, generator=torch.Generator().manual_seed(model.seed))
     donors = torch.stack([order.roll(-s)[order.argsort()] for s in range(1, shuffles + 1)])  # never the row itself

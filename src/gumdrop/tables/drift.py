@@ -19,6 +19,7 @@ import pandas as pd
 import torch
 from torch import Tensor
 
+from gumdrop.machine.picking import evenly
 from gumdrop.tables.errors import MISSING
 from gumdrop.tables.model import TableModel
 from gumdrop.tables.profile import ColumnProfile, tally
@@ -121,7 +122,7 @@ def find_drift(model: TableModel, frame: pd.DataFrame, epistemic: np.ndarray) ->
     profile = model.profile
     if profile is None or len(frame) < LEAST_ROWS:
         return None
-    pick = np.linspace(0, len(frame) - 1, min(len(frame), MOST_ROWS)).round().astype(int)
+    pick = evenly(len(frame), MOST_ROWS)
     encoded = model.schema.encode_inputs(frame.iloc[pick])
     counts = tally(model.schema, [each.edges for each in profile.columns], encoded.x, encoded.unknown)
     chances = [_chance(np.array(was.counts), now) for was, now in zip(profile.columns, counts, strict=True)]

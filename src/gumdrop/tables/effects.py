@@ -11,6 +11,7 @@ import pandas as pd
 import torch
 from torch import Tensor
 
+from gumdrop.machine.picking import evenly
 from gumdrop.machine.threads import limited_threads
 from gumdrop.tables.model import TableModel
 from gumdrop.tables.results import Cells, Effect
@@ -31,7 +32,7 @@ def effects(
     """Put cells of other test rows into all rows, (N, F), column by column; of a class its probability is predicted."""
     places = dict(zip(model.schema.names, model.schema.groups, strict=True))
     grids = [_grid(column, inputs[column.name]) for column in columns]
-    rows = x[np.unique(np.linspace(0, len(x) - 1, ROWS).round().astype(int))]
+    rows = x[evenly(len(x), ROWS)]
     mixed = [with_cells(rows, places[cells.name], x[donors][:, None]) for cells, donors in grids]
     if not mixed:
         return []
@@ -53,7 +54,7 @@ def _grid(column: Column, cells: pd.Series) -> tuple[Cells, np.ndarray]:
         return Cells(name=column.name, labels=names[pick].tolist()), first[pick]
     values = column.axis.read(cells)
     order = np.argsort(values, kind="stable")[: int((~np.isnan(values)).sum())]
-    pick = order[np.linspace(0, len(order) - 1, min(POINTS, len(order))).round().astype(int)]
+    pick = order[evenly(len(order), POINTS)]
     numbers, first = np.unique(values[pick], return_index=True)
     return Cells(name=column.name, numbers=numbers.tolist(), dates=column.kind == "date"), pick[first]
 

@@ -17,11 +17,7 @@ from gumdrop.tables.model_file import save_model
 
 
 def follow(model: TableModel, frame: pd.DataFrame, prediction: Any) -> TableModel:
-    """Return a model whose conformal levels have followed rows with a known target, in the order of the table.
-
-    Raises:
-        TableError: If the model has no conformal levels.
-    """
+    """Return a model whose conformal levels have followed rows with a known target, in the order of the table."""
     if model.conformal is None:
         raise TableError("`--update` moves conformal levels, and this model has none: fit it with --conformal")
     observed = model.task.observed(model.schema.encode_target(frame), frame[model.schema.target.name])

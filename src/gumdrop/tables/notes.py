@@ -28,7 +28,9 @@ def table_notes(frame: pd.DataFrame, schema: TableSchema, rows: np.ndarray | Non
     target, goal = schema.target, frame[schema.target.name]
     regression = target.task == "regression"
     if target.known:
-        notes = [_seen_note(target.name, ends_of(goal))]
+        ends = ends_of(goal)
+        seen, rest = int((ends[:, 0] == ends[:, 1]).sum()), "of the others an interval is known"
+        notes = [f"'{target.name}' was seen in {seen:,} of {len(ends):,} rows; {rest}"]
     elif regression:
         notes = far_off(target.name, numbers_of(target.name, goal), rows)
     else:
@@ -58,12 +60,6 @@ def table_notes(frame: pd.DataFrame, schema: TableSchema, rows: np.ndarray | Non
                 words = " and ".join(map(repr, alike))
                 notes.append(f"'{column.name}' has {words}, which count as different; spell them alike if they are not")
     return notes
-
-
-def _seen_note(name: str, ends: np.ndarray) -> str:
-    """Say how many rows are seen."""
-    seen = int((ends[:, 0] == ends[:, 1]).sum())
-    return f"'{name}' was seen in {seen:,} of {len(ends):,} rows; of the others an interval is known"
 
 
 def commonest(name: str, labels: pd.Series) -> list[str]:

@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 import torch
 
+from gumdrop.machine.picking import evenly
 from gumdrop.tables.drift import Drift, find_drift
 from gumdrop.tables.errors import TableError, check_present
 from gumdrop.tables.fitting.settings import PredictionSettings
@@ -101,7 +102,7 @@ def _rows_to_score(model: TableModel, frame: pd.DataFrame, most: int) -> tuple[n
         known = known_target(model, frame)
     except TableError as error:
         return none, [f"'{target}' is not used, and cannot be scored: {error}"]
-    return known[np.linspace(0, len(known) - 1, min(most, len(known))).round().astype(np.int64)], []
+    return known[evenly(len(known), most)], []
 
 
 def predict_stream(

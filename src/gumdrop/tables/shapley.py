@@ -78,20 +78,16 @@ def shapley_shares(
     place = torch.argsort(drawn, dim=1)[:, column_of]  # (orders, F)
     steps = torch.arange(num_columns + 1)
 
-    results = []
+    at_once, results = min(ROWS_AT_ONCE, max(1, NUMBERS_AT_ONCE // width)), []
     for n in range(num_rows):
         values = []
-        for part in torch.arange(len(drawn)).split(max(1, _at_once(width) // (num_columns + 1))):
+        for part in torch.arange(len(drawn)).split(max(1, at_once // (num_columns + 1))):
             from_row = place[part, None, :] < steps[:, None]  # (orders, K + 1, F)
             mixed = torch.where(from_row, x[n], chosen[part, None, :]).flatten(0, 1)
             found = functions(mixed, torch.full((len(mixed),), n))
             values.append(found.double().unflatten(0, (len(part), -1)))
         results.append(_of_one_row(torch.cat(values), drawn))
     return Shares(*(np.stack(each) for each in zip(*results, strict=True)))
-
-
-def _at_once(width: int) -> int:
-    return min(ROWS_AT_ONCE, max(1, NUMBERS_AT_ONCE // width))
 
 
 def _orders(count: int, num_columns: int, seed: int) -> Tensor:

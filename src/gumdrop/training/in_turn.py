@@ -17,11 +17,7 @@ __all__ = ["InTurn"]
 
 
 class InTurn(nn.Module):
-    """Models under the calls of one `gumdrop.networks.stacked.StackedMLP`.
-
-    Args:
-        models: Converted models.
-    """
+    """Converted models under the calls of one `gumdrop.networks.stacked.StackedMLP`."""
 
     def __init__(self, models: Sequence[nn.Module]) -> None:
         super().__init__()

@@ -33,14 +33,7 @@ class RowSource(ABC):
 
 
 class StackedRows:
-    """Rows of several data sets, of which those that are the same tensors are held once.
-
-    Args:
-        data: Inputs and targets of each model.
-        rows: Numbers of the rows that it uses.
-        weights: Weight of each row of ``data``; 1 if None.
-        device: Where batches are wanted.
-    """
+    """Rows of several data sets, by their numbers and with weights; those that are the same tensors are held once."""
 
     def __init__(
         self,

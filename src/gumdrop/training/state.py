@@ -26,17 +26,8 @@ SECONDS_BETWEEN_CHECKPOINTS = 5.0
 class TrainingState:
     """Everything that a stopped run needs to go on: parameters, optimiser, schedule, history and best epoch.
 
-    Args:
-        model: What is trained.
-        optimizer: Its optimiser.
-        steps: Number of steps of the whole run, over which the learning rate goes through one cycle.
-        settings: What must be the same when the run is continued.
-        checkpoint: File to continue from if it exists, and to keep the state in; none if None.
-        states: Gives the state of each model, where ``model`` stands for several.
-        group: The processes that train it together; the first of them reads and writes the file.
-
-    Raises:
-        CheckpointError: If ``checkpoint`` is cut short, of another version, or of a run with other settings.
+    The run continues from the checkpoint if it exists, and must then have the same ``settings``. Where the model stands
+    for several, ``states`` gives the state of each. The first process of the ``group`` reads and writes the file.
     """
 
     def __init__(

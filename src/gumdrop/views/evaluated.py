@@ -9,6 +9,7 @@ import torch
 
 from gumdrop.likelihoods import ClassificationPrediction
 from gumdrop.machine.numerals import readable
+from gumdrop.machine.picking import evenly
 from gumdrop.metrics import reliability
 from gumdrop.tables.model import TableModel
 from gumdrop.tables.prediction import Predicted
@@ -89,7 +90,7 @@ def _numbers(model: TableModel, frame: pd.DataFrame, table: pd.DataFrame) -> Vie
     guess, std, lower, upper = (frame[column].to_numpy(float) for column in ("prediction", "std", "lower", "upper"))
     error = np.abs(truth - guess)
     off = error / np.maximum(std, 1e-300)
-    pick = plots.evenly(len(truth), DRAWN)
+    pick = evenly(len(truth), DRAWN)
     values = plots.predicted_against_observed(*(cells[pick] for cells in (truth, guess, lower, upper)), name=name)
     errors = plots.error_by_uncertainty(std, error, expected=std, label="RMSE")
     inside = (lower <= truth) & (truth <= upper)

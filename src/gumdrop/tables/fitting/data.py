@@ -13,6 +13,7 @@ from torch import Tensor
 
 from gumdrop.ensembles import EnsembleFit, Rows
 from gumdrop.ensembles.streaming import stream_schedule
+from gumdrop.machine.picking import evenly
 from gumdrop.tables.cells import completer, mark_unknown
 from gumdrop.tables.errors import TableError, check_present
 from gumdrop.tables.fitting.settings import FitSettings, Reading
@@ -116,8 +117,7 @@ class TableData:
 
     def background(self, count: int) -> Tensor:
         """Some encoded training rows, spread evenly over the order of the table."""
-        pick = np.linspace(0, len(self.train) - 1, min(count, len(self.train))).round().astype(int)
-        return torch.from_numpy(self.x[self.train[pick]])
+        return torch.from_numpy(self.x[self.train[evenly(len(self.train), count)]])
 
     def training_rows(self, num_background: int) -> Rows:
         """Rows of the training part; noise is beside what is drawn for unknown cells."""

@@ -21,7 +21,8 @@ def read_csv(
     separator, names = _survey(source, name)
     frame = _parse(source, separator, names)
     # pandas makes one value of TRUE, True and true; such columns are read again as they are spelled.
-    spelled = [column for column in names if not _is_numeric(frame[column])]
+    kinds = pd.api.types
+    spelled = [name for name in names if not kinds.is_numeric_dtype(frame[name]) or kinds.is_bool_dtype(frame[name])]
     if spelled:
         frame[spelled] = _parse(source, separator, names, usecols=spelled, dtype=str)
     frame = tidy(frame)
@@ -45,7 +46,8 @@ def read_marks(
     """Read columns of texts whose cells are numbers with marks."""
     spellings = {column: _spelling(frame[column]) for column in texts}
     marked = {column: spelling for column, spelling in spellings.items() if spelling is not None}
-    decimal = decimal or _decimal_of(marked.values())
+    proven: set[Decimal] = {next(iter(each.decimals)) for each in marked.values() if len(each.decimals) == 1}
+    decimal = decimal or (proven.pop() if len(proven) == 1 else None)  # where no column proves it, or some another one
     frame, notes = _with_numbers(frame, marked, decimal)
     return frame, decimal, notes
 
@@ -58,18 +60,8 @@ def _integers(text: pd.Series) -> Any:
     return pd.array([None if pd.isna(cell) else int(cell) for cell in text], dtype="Int64")
 
 
-def _is_numeric(column: pd.Series) -> bool:
-    return bool(pd.api.types.is_numeric_dtype(column) and not pd.api.types.is_bool_dtype(column))
-
-
 def _spelling(column: pd.Series) -> Spelling | None:
     return spelling_of(map(str, column.dropna().unique()))
-
-
-def _decimal_of(spellings: Any) -> Decimal | None:
-    """The decimal mark that some column proves; None if none does, or if they contradict each other."""
-    proven: set[Decimal] = {next(iter(each.decimals)) for each in spellings if len(each.decimals) == 1}
-    return proven.pop() if len(proven) == 1 else None
 
 
 def _with_numbers(

@@ -49,7 +49,9 @@ def make_server(listener: socket.socket, *, runs: Sequence[Run] = (), host: str 
 
         def do_GET(self) -> None:
             name = self.path.partition("?")[0].removeprefix("/") or "index.html"
-            if names is not None and _name(self.headers.get("Host", "")) not in names:
+            host = self.headers.get("Host", "")  # whose port does not count
+            host = host[: host.index("]") + 1] if host.startswith("[") and "]" in host else host.split(":")[0]
+            if names is not None and host not in names:
                 self._answer(403, b"This server answers its own page only.", "text/plain")
             elif name not in files:
                 self._answer(404, b"There is no such page.", "text/plain")
@@ -75,11 +77,6 @@ def make_server(listener: socket.socket, *, runs: Sequence[Run] = (), host: str 
     server.socket.close()
     server.socket = listener
     return server
-
-
-def _name(host: str) -> str:
-    """Name in a header ``Host``, without the port."""
-    return host[: host.index("]") + 1] if host.startswith("[") and "]" in host else host.split(":")[0]
 
 
 def open_socket(host: str, port: int) -> socket.socket:

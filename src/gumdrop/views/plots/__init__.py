@@ -34,7 +34,6 @@ from gumdrop.views.plots.style import (
     RELEVANCE,
     SIZE,
     Summary,
-    evenly,
     set_apart,
 )
 from gumdrop.views.plots.survival import survival_calibration, survival_curves
@@ -56,7 +55,6 @@ __all__ = [
     "effect_of_category",
     "effect_of_number",
     "error_by_uncertainty",
-    "evenly",
     "frequencies",
     "grouped_error",
     "precision_recall",

@@ -8,6 +8,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 from numpy.typing import ArrayLike
 
+from gumdrop.machine.picking import evenly
 from gumdrop.views.plots.style import (
     BLUE,
     INK,
@@ -19,7 +20,6 @@ from gumdrop.views.plots.style import (
     Summary,
     axes_or_new,
     dress,
-    evenly,
     evenly_spread,
     set_apart,
     shortened_text,

@@ -11,6 +11,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 from numpy.typing import ArrayLike
 
+from gumdrop.machine.picking import evenly
 from gumdrop.views.plots.style import (
     BLUE,
     INK,
@@ -23,7 +24,6 @@ from gumdrop.views.plots.style import (
     add_legend,
     axes_or_new,
     dress,
-    evenly,
     set_apart,
     shortened_text,
     unit_square,

@@ -36,11 +36,6 @@ class Amounts(Formatter):
         return [text.replace("-", MINUS) for text in shortened(list(map(float, values)))]
 
 
-def evenly(count: int, limit: int) -> NDArray[np.intp]:
-    """Positions of at most `limit` of `count` items, evenly spread, increasing, and the same every time."""
-    return np.unique(np.linspace(0, max(count - 1, 0), min(count, limit)).round().astype(np.intp))
-
-
 def set_apart(values: NDArray[np.float64]) -> Numbers:
     """Shifts of less than half a step that keep rows of the same value apart; 0 where values hardly repeat."""
     distinct = np.unique(values)

@@ -44,14 +44,7 @@ def known_in_part_page(results: FitResults, folder: str) -> str:
         members=results.num_members,
         rates_drawn=rates_view(results),
         training=training_view(results),
-        stopped_words=_stopped(results),
     )
-
-
-def _stopped(results: FitResults) -> str:
-    if results.stopped is None:
-        return ""
-    return f"Its training was stopped by hand after {results.stopped.done} of {results.stopped.planned} epochs."
 
 
 def _pictures(results: FitResults, curves: Curves) -> list[Picture]:

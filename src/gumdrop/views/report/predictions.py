@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from gumdrop.machine.picking import evenly
 from gumdrop.tables.results import FitResults
 from gumdrop.views import plots
 from gumdrop.views.html import number
@@ -41,7 +42,7 @@ def _least_found(observed: np.ndarray, predicted: np.ndarray) -> dict[str, objec
 def predictions_view(results: FitResults, test: TestRows) -> View:
     """Predicted values against observed ones, and how many intervals held."""
     c = test.columns
-    pick = plots.evenly(test.rows, 300)
+    pick = evenly(test.rows, 300)
     truth, mean, lower, upper = (c[name] for name in ("observed", "mean", "lower", "upper"))
     inside = (lower <= truth) & (truth <= upper)
     name = results.target.name

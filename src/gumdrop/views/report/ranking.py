@@ -3,6 +3,7 @@
 import numpy as np
 from sklearn.metrics import precision_recall_curve
 
+from gumdrop.machine.picking import evenly
 from gumdrop.tables.results import FitResults, Threshold
 from gumdrop.views import plots
 from gumdrop.views.html import percent
@@ -37,6 +38,6 @@ def _curve(test: TestRows, name: str, share: float, cut: Threshold, rows: int) -
     ax = plots.precision_recall(recall, precision, chance=share, cut=marked)
     tips = [
         (r, p, f"probability {t:.2f} or more: precision {percent(p)}, recall {percent(r)}")
-        for r, p, t in ((recall[i], precision[i], thresholds[i]) for i in plots.evenly(len(thresholds), TIPS))
+        for r, p, t in ((recall[i], precision[i], thresholds[i]) for i in evenly(len(thresholds), TIPS))
     ]
     return svg(ax, "ranking", f"Precision against recall of {name}", tips)

@@ -3,6 +3,7 @@
 import numpy as np
 
 from gumdrop.layers.site import GONE
+from gumdrop.machine.picking import evenly
 from gumdrop.tables.results import FitResults
 from gumdrop.views import plots
 from gumdrop.views.html import number, percent
@@ -29,7 +30,7 @@ def rates_view(results: FitResults) -> dict[str, object]:
     tips = [
         (epochs[i], float(trace[i]), f"{rate.label}, epoch {epochs[i]}: {percent(float(trace[i]))}")
         for rate, trace in zip(results.rates[:8], traces.values(), strict=False)
-        for i in plots.evenly(len(epochs), TIPS)
+        for i in evenly(len(epochs), TIPS)
         if np.isfinite(trace[i])
     ]
     return {"sites": sites, "left": left, "svg": svg(ax, "rates", "Learned dropout rate of each layer", tips)}
@@ -49,7 +50,7 @@ def training_view(results: FitResults) -> dict[str, object] | None:
     tips = [
         (epochs[i], values[i], f"epoch {epochs[i]:.0f}, {name}: {number(values[i])} nats per row")
         for name, values in (("training rows", nll), ("held-out rows", held), ("penalty", kl))
-        for i in plots.evenly(len(epochs), TIPS)
+        for i in evenly(len(epochs), TIPS)
         if low <= values[i] <= high
     ]
     picture = svg(ax, "training", "Loss over training", tips)

@@ -111,6 +111,12 @@ def steps() -> str:
     return compared("speed_steps", keys, "fixed", ["gumdrop", "gumdrop without KL", "no dropout", "concretedropout"])
 
 
+def gpu() -> str:
+    """Table of steps and predictions on a GPU."""
+    keys: dict[str, Callable[[Any], str]] = {"task": str, "network": str, "dtype": str}
+    return compared("speed_gpu", keys, "fixed", ["gumdrop", "no dropout"])
+
+
 def kept() -> str:
     """Table of bytes kept for backward."""
     lines = []
@@ -186,6 +192,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "prefix": prefix,
     "memory": memory,
     "moments": moments,
+    "gpu": gpu,
 }
 
 

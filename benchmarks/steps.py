@@ -34,7 +34,7 @@ def mlp(dropout: float, width: int = 512) -> nn.Module:
     """Three hidden layers, with dropout in front of each Linear."""
     layers: list[nn.Module] = []
     for outputs in (width, width, width, CLASSES):
-        layers += [nn.Dropout(dropout), nn.Linear(512, outputs), nn.ReLU()]
+        layers += [nn.Dropout(dropout), nn.Linear(width, outputs), nn.ReLU()]
     return nn.Sequential(*layers[:-1])
 
 

@@ -1,6 +1,7 @@
 """What the library does on a GPU, where there is one: the same as on the CPU, and without waiting in a step."""
 
 import pickle
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -25,8 +26,10 @@ GPU = torch.device("cuda")
 @contextmanager
 def no_wait() -> Iterator[None]:
     """Fail where something waits for the GPU."""
-    torch.cuda.set_sync_debug_mode("error")
     try:
+        with warnings.catch_warnings():  # it says that it is a prototype
+            warnings.simplefilter("ignore")
+            torch.cuda.set_sync_debug_mode("error")
         yield
     finally:
         torch.cuda.set_sync_debug_mode("default")
@@ -171,7 +174,7 @@ def test_attribution() -> None:
     assert found is not None
 
 
-@pytest.mark.filterwarnings("ignore:.*torch.jit:DeprecationWarning")
+@pytest.mark.filterwarnings("ignore:.*torch.jit:DeprecationWarning", "ignore:TensorFloat32 tensor cores")
 @pytest.mark.parametrize("likelihood", LIKELIHOODS)
 def test_compiled_steps(likelihood: str) -> None:
     model, x = on_cpu("dense")

@@ -11,7 +11,7 @@ BUDGETS = {
     "estimators": 1317,
     "export": 1359,
     "functional": 412,
-    "layers": 2031,
+    "layers": 2035,
     "likelihoods": 2723,
     "machine": 514,
     "metrics": 1039,

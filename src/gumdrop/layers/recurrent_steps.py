@@ -1,5 +1,6 @@
 """One layer and direction of a recurrent module, over a batch of sequences: fused, or step by step."""
 
+import warnings
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -8,6 +9,9 @@ from torch import _VF, Tensor, nn
 from torch.nn import functional as F
 
 from gumdrop.functional.devices import sent
+
+# On a GPU the weights of one layer of several are copied together at each call, whatever the user does.
+warnings.filterwarnings("ignore", "RNN module weights are not part of single contiguous chunk", module=__name__)
 
 _FUSED: dict[str, Callable[..., Any]] = {
     "LSTM": _VF.lstm,

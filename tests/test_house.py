@@ -6,26 +6,26 @@ from builders import house
 
 BUDGETS = {
     "attribution": 1282,
-    "cli": 1103,
-    "ensembles": 1714,
+    "cli": 1102,
+    "ensembles": 1711,
     "estimators": 1317,
-    "export": 1359,
+    "export": 1356,
     "functional": 412,
     "layers": 2035,
-    "likelihoods": 2723,
+    "likelihoods": 2722,
     "machine": 514,
-    "metrics": 1039,
+    "metrics": 1037,
     "networks": 1836,
     "objective": 347,
-    "prediction": 1734,
-    "tables": 7930,
-    "training": 2418,
-    "views": 3005,
+    "prediction": 1731,
+    "tables": 7916,
+    "training": 2414,
+    "views": 2991,
 }
 """Lines of a room. Lower a figure when lines go; raise one only with a word in the commit on what was not replaced."""
 
 
-EXPERIMENTS = 19_382
+EXPERIMENTS = 19_317
 """Lines of all experiments."""
 
 

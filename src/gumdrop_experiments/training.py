@@ -18,6 +18,11 @@ from gumdrop_experiments.data.mnist import DigitImages
 LENGTHSCALE: Lengthscale = "classification"
 
 
+def shuffled(count: int, seed: int) -> Tensor:
+    """So many numbers from 0 on, in the random order of a seed."""
+    return torch.randperm(count, generator=torch.Generator().manual_seed(seed))
+
+
 @contextmanager
 def seeded(seed: int) -> Iterator[None]:
     """Draw torch's random numbers from a seed; what there was before comes back."""

@@ -21,7 +21,6 @@ COLUMNS = {
     "s6": "blood_sugar",
     "target": "progression",
 }
-TEST_FRACTION = 0.5  # 211 rows: a tenth of them could not tell one model from another
 
 
 def patients() -> "pd.DataFrame":
@@ -53,7 +52,7 @@ def demo(*, out: Path = Path("demo")) -> int:
         new.drop(columns="progression").to_csv(file, index=False)
     Voice().say(f"{len(known)} patients with diabetes -> {out / 'diabetes.csv'}")
     model = out / "diabetes"
-    settings = FitSettings(test_fraction=TEST_FRACTION)
+    settings = FitSettings(test_fraction=0.5)  # 211 rows: a tenth of them could not tell one model from another
     status = fit(out / "diabetes.csv", target="progression", out=model, settings=settings, overwrite=True)
     if not status:
         predict(model, out / "new.csv", out=out / "new.predictions.csv", overwrite=True)

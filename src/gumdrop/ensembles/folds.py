@@ -10,7 +10,6 @@ from torch import Tensor
 __all__ = ["MOST_HELD_OUT", "folds_of", "haste", "schedule", "stretches_of"]
 
 
-ROWS_PER_FOLD = 10
 STEPS, LEAST_EPOCHS = 2500, 20
 STEPS_OF_CLASSES = 1000
 """Members for classes keep their best epoch, which mostly comes early."""
@@ -64,7 +63,7 @@ def folds_of(order: Tensor, num_members: int, most: int, together: Tensor | None
 
     The rows come in random order, (N,); those of a group, (N,), are held out together.
     """
-    count = min(most, max(2, len(order) // ROWS_PER_FOLD))
+    count = min(most, max(2, len(order) // 10))
     parts = order.tensor_split(count) if together is None else _whole_groups(order, together[order.long()], count)
     folds = []
     for member in range(num_members):

@@ -18,14 +18,12 @@ from gumdrop.training.strength import is_beyond_chance
 __all__ = ["NoiseFunction", "weighted_mean"]
 
 WEIGHT_PRECISION, OFFSET_PRECISION, TAIL_PRECISION = 50.0, 0.25, 4.0
-FIRST_TAIL = 0.5
 LEAST_TAIL = 0.3
 """Of noise that may have a bend in its tail; what is nearly Gaussian has none to find."""
 FIRST_LOG_DISPERSION, DISPERSION_PRECISION = -1.0, 0.05
 LARGEST_COUNT = 500
 """Of a target whose counts may be negative binomial; larger ones are nearly continuous."""
 LARGEST_FEATURE = 3.0
-GOLDEN_RATIO = (5**0.5 - 1) / 2
 
 
 class NoiseFunction(nn.Module):
@@ -125,7 +123,7 @@ class NoiseFunction(nn.Module):
         log_share = log_variance.log_softmax(0)  # of a draw in the noise of a row
         quantiles = _normal_quantiles(len(log_variance)).to(x)
         weight, offset, bend = (torch.zeros_like(each) for each in (self.weight, self.offset, self.bend))
-        tail = torch.full_like(self.tail, FIRST_TAIL)
+        tail = torch.full_like(self.tail, 0.5)
 
         def log_likelihoods() -> Tensor:
             spread = _spread(tail, bend, quantiles)
@@ -181,7 +179,7 @@ def _spread(tail: Tensor, bend: Tensor, quantiles: Tensor) -> Tensor:
 
 def _normal_quantiles(count: int) -> Tensor:
     """Standard normal quantiles at (r + 1/2) / count, shape (count, 1, 1), each stretch spread over all of them."""
-    turns = torch.arange(count, dtype=torch.float64) * GOLDEN_RATIO % 1
+    turns = torch.arange(count, dtype=torch.float64) * ((5**0.5 - 1) / 2) % 1  # the golden ratio
     return torch.special.ndtri((turns.argsort().argsort() + 0.5) / count).view(-1, 1, 1)
 
 

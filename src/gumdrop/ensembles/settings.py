@@ -18,7 +18,7 @@ VALIDATION_SAMPLES = 4
 TRIED = (0.25, 2.0)
 """Strengths of dropout: weaker than the ELBO's for what has little noise, and stronger. Networks of both together are
 mostly better than those of one."""
-MANY_MEMBERS, FEW_MEMBERS, MANY_ROWS = 10, 5, 10_000
+MANY_ROWS = 10_000
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,7 +81,7 @@ class EnsembleSettings:
         Returns:
             What was asked for, or what suits the rows.
         """
-        return self.num_members or (MANY_MEMBERS if num_rows < MANY_ROWS else FEW_MEMBERS)
+        return self.num_members or (10 if num_rows < MANY_ROWS else 5)
 
     def schedule(self, num_rows: int, likelihood: Likelihood) -> tuple[int, int]:
         """Choose batch size and number of epochs, see `gumdrop.ensembles.schedule`."""

@@ -10,8 +10,7 @@ from gumdrop.export.errors import ExportError
 from gumdrop.export.formats import Runner
 from gumdrop.export.graphs import Graph
 
-MAX_RUNS, MAX_DRAWS = 16, 2000
-SIGMAS = 7.0
+MAX_RUNS = 16
 RELATIVE = 1e-3
 """Rounding that two runtimes may differ by, in units of an output's typical size."""
 
@@ -54,7 +53,7 @@ def _check_one_row(run: Runner, graph: Graph, inputs: Sequence[Tensor], many: Se
 
 
 def _compare_in_mean(run: Runner, graph: Graph, inputs: Sequence[Tensor], names: Sequence[str]) -> None:
-    count = max(4, min(MAX_RUNS, MAX_DRAWS // graph.num_samples))
+    count = max(4, min(MAX_RUNS, 2000 // graph.num_samples))
     if graph.num_samples == 1:
         count = 10 * MAX_RUNS
     theirs = [_run(run, inputs) for _ in range(count)]
@@ -63,7 +62,7 @@ def _compare_in_mean(run: Runner, graph: Graph, inputs: Sequence[Tensor], names:
         a = np.stack([each[name].numpy() for each in ours]).astype(np.float64)
         b = np.stack([each[i] for each in theirs]).astype(np.float64)
         chance = np.sqrt((a.var(0, ddof=1) + b.var(0, ddof=1)) / count)
-        _compare(name, a.mean(0), b.mean(0), SIGMAS * (chance + chance.mean()))
+        _compare(name, a.mean(0), b.mean(0), 7 * (chance + chance.mean()))  # standard errors
 
 
 def _compare(name: str, ours: np.ndarray, theirs: np.ndarray, chance: np.ndarray | float = 0.0) -> None:

@@ -11,8 +11,6 @@ from gumdrop.likelihoods import HurdlePrediction, RegressionPrediction
 from gumdrop.likelihoods.hurdle import atom_draws, beside_atoms
 from gumdrop.likelihoods.scaled_mixture import draw_moments, mixed_moments
 
-DEGREE = 12
-"""Of a polynomial that is as exact as float32."""
 QUANTILES = 16
 """Draws that stand for a Gaussian of means that was propagated."""
 
@@ -23,7 +21,7 @@ def _scaled_erfc(u: np.ndarray) -> np.ndarray:
     return (torch.special.erfcx(z).log() + torch.log1p(z / 2)).numpy()
 
 
-POWERS = np.polynomial.Chebyshev.interpolate(_scaled_erfc, DEGREE).convert(kind=np.polynomial.Polynomial).coef.tolist()
+POWERS = np.polynomial.Chebyshev.interpolate(_scaled_erfc, 12).convert(kind=np.polynomial.Polynomial).coef.tolist()
 
 
 def log_ndtr(value: Tensor) -> Tensor:

@@ -21,7 +21,6 @@ HARDLY_ANY = 1e-25
 """A probability that is still exact in float32."""
 WIDEST = 10.0
 """Variance of a logarithm that moments count, at most: there the mean is 150 times the median, and means nothing."""
-NEWTON_STEPS, BISECTIONS = 10, 40
 CLOSE = 1e-5
 """Share of the spread below which a step of Newton's method is the last, since what is left is of its square."""
 AT_ONCE = 2**23
@@ -199,7 +198,7 @@ def quantile(means: Tensor, variances: Tensor, scale: TargetScale, probability: 
     spread = (variances.mean(0) + means.var(0, correction=0)).sqrt()
     value = (means.mean(0) + _normal_quantile(probability) * spread).clamp(low, high)
     far = torch.ones_like(value, dtype=torch.bool)
-    for _ in range(NEWTON_STEPS):
+    for _ in range(10):
         missing = probability - _below(means, std, scale, kept, value)
         low, high = torch.where(missing > 0, value, low), torch.where(missing > 0, high, value)
         step = value + missing / _density(means, std, kept, value)
@@ -217,7 +216,7 @@ def _bisected(
     means: Tensor, std: Tensor, scale: TargetScale, kept: Tensor, low: Tensor, high: Tensor, probability: float | Tensor
 ) -> Tensor:
     """Quantile between two values, by bisection of the distribution function."""
-    for _ in range(BISECTIONS):
+    for _ in range(40):
         middle = (low + high) / 2
         is_below = _below(means, std, scale, kept, middle) < probability
         low, high = torch.where(is_below, middle, low), torch.where(is_below, high, middle)

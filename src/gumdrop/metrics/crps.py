@@ -10,8 +10,6 @@ from torch import Tensor
 from gumdrop.likelihoods import PLAIN, HurdlePrediction, RegressionPrediction, TargetScale, scaled_mixture
 from gumdrop.metrics.scores import check_targets
 
-QUADRATURE_NODES = 64
-"""On each side of the target."""
 MOST_COUNTS = 1000
 """Terms of a sum over counts, at most; what is beyond has hardly any mass."""
 NO_MASS = 1e-5
@@ -69,7 +67,7 @@ def _by_quadrature(means: Tensor, variances: Tensor, scale: TargetScale, target:
     total = (scale.unbounded(first) - target).clamp(min=0.0)  # up to there F is 0
     for low, high, above in ((first, value, 0.0), (value, last, 1.0)):
         reach = (high - low).clamp(min=0.0) / 2
-        for node, weight in zip(*np.polynomial.legendre.leggauss(QUADRATURE_NODES), strict=True):
+        for node, weight in zip(*np.polynomial.legendre.leggauss(64), strict=True):
             at = low + (1 + float(node)) * reach
             slope = scale.log_slope(at).exp()
             total = total + float(weight) * reach * slope * (scaled_mixture.below(*draws, at) - above).square()

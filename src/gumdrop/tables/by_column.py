@@ -28,15 +28,11 @@ CALLS = 40_000
 """Encoded rows that the model is asked about for the importance of all columns, beside `LEAST_ROWS` for each column."""
 DRAWS = 20
 """Draws for each of them: the same for a row with the right cell and with another, so that few are enough."""
-MOST_ROWS, LEAST_ROWS, MOST_SHUFFLES = 500, 10, 5
-ROWS_AT_ONCE = 4096
+MOST_ROWS, LEAST_ROWS = 500, 10
 COLUMNS = 6
 """Columns, those that are worth most, whose cells are drawn and whose numbers make groups."""
-DRAWN = 200
-"""Rows whose cells are kept to be drawn."""
 ROWS_OF_A_GROUP = 10
 """Rows below which nothing is said of a group."""
-MOST_GROUPS = 300
 
 
 def by_column(
@@ -48,9 +44,8 @@ def by_column(
     first = [columns[each.name] for each in importance[:COLUMNS]]
     split = columns.get(split_by, CategoryColumn(split_by, ())) if split_by is not None else None
     grouped = [*first, *(c for c in columns.values() if isinstance(c, CategoryColumn)), *([split] if split else [])]
-    regression = model.schema.target.task == "regression"
-    pick = evenly(len(inputs) if regression else 0, DRAWN)
-    label = model.task.sought(observed)
+    label = model.task.sought(observed)  # none of a number
+    pick = evenly(len(inputs) if label is None else 0, 200)
     profiles = model.profile.columns if model.profile else []
     return ByColumn(
         spreads=[_spread(columns[name], each) for name, each in zip(columns, profiles, strict=False)],
@@ -61,7 +56,7 @@ def by_column(
         shuffles=shuffles,
         groups=_groups({column.name: column for column in grouped}.values(), model, observed, tested, inputs),
         cell_rows=tested["row"].iloc[pick].tolist(),
-        cells=[_cells(column, inputs[column.name].iloc[pick]) for column in first] if regression else [],
+        cells=[_cells(column, inputs[column.name].iloc[pick]) for column in first] if label is None else [],
     )
 
 
@@ -79,7 +74,7 @@ def _importance(model: TableModel, x: Tensor, observed: Tensor) -> tuple[list[Im
     count = min(len(x), MOST_ROWS, max(LEAST_ROWS, CALLS // len(places)))
     if count < 2:  # no other row to take a cell from
         return [], count, 0
-    shuffles = min(MOST_SHUFFLES, count - 1, max(1, CALLS // (len(places) * count)))
+    shuffles = min(5, count - 1, max(1, CALLS // (len(places) * count)))
     pick = torch.from_numpy(evenly(len(x), count))
     x, observed = x[pick], observed[pick]
     order = torch.randperm(count, generator=torch.Generator().manual_seed(model.seed))
@@ -88,7 +83,7 @@ def _importance(model: TableModel, x: Tensor, observed: Tensor) -> tuple[list[Im
     found = []
     with limited_threads(1):
         right = quick.predict_encoded(x)
-        at_once = max(1, ROWS_AT_ONCE // (shuffles * count))
+        at_once = max(1, 4096 // (shuffles * count))
         for start in range(0, len(places), at_once):
             some = places[start : start + at_once]
             mixed = torch.stack([with_cells(x, place, x[donors]) for place in some]).flatten(0, 2)
@@ -125,7 +120,7 @@ def _groups(
                 share = round(float(stated[rows].mean()), 12)
                 group = Group(column=column.name, words=label, rows=len(rows), held=int(held[rows].sum()), stated=share)
                 groups.append(group)
-    return sorted(groups, key=lambda group: -group.rows)[:MOST_GROUPS]
+    return sorted(groups, key=lambda group: -group.rows)[:300]
 
 
 def _labels(column: Column, cells: pd.Series) -> np.ndarray:

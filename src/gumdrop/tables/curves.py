@@ -9,8 +9,8 @@ from gumdrop.metrics.survival import kaplan_meier, survival
 from gumdrop.tables.results import CalibrationAt, CurveOfRow, Curves
 from gumdrop.tables.schema.ends import known_words
 
-POINTS, ROWS, TIMES = 60, 5, 3
-"""Of a curve; rows that are shown; times at which survival is calibrated."""
+ROWS, TIMES = 5, 3
+"""Rows whose curves are shown, and times at which survival is calibrated."""
 ROWS_OF_A_GROUP, MOST_GROUPS = 20, 5
 """Rows that a Kaplan-Meier estimate is to have, and groups of them."""
 
@@ -18,7 +18,7 @@ ROWS_OF_A_GROUP, MOST_GROUPS = 20, 5
 def curves_of(prediction: RegressionPrediction, observed: Tensor, numbers: np.ndarray, *, is_time: bool) -> Curves:
     """Take curves from the prediction of a test part, known by its ends, (N, 2); of times beside Kaplan-Meier."""
     ends = observed[observed.isfinite()]
-    values = torch.linspace(0.0 if is_time else float(ends.min()), float(ends.max()), POINTS, dtype=torch.float64)
+    values = torch.linspace(0.0 if is_time else float(ends.min()), float(ends.max()), 60, dtype=torch.float64)
     above = survival(prediction, values)
     order = prediction.quantile(0.5)[:, 0].argsort()
     pick = order[torch.linspace(0, len(order) - 1, min(ROWS, len(order)) + 2).round().long()[1:-1].unique()]

@@ -24,7 +24,6 @@ from gumdrop.tables.schema.schema import Encoded, TableSchema
 from gumdrop.tables.task import Cut, Measure, Prediction, TableTask, task_of
 
 MOST_DRAWS = 100_000
-ROWS_AT_ONCE = 8192
 ROWS_OF_A_PART = 65536
 ROWS_FOR_THREADS = 20_000
 """Rows from which several threads predict; below, these wait for each other on a busy machine."""
@@ -180,7 +179,7 @@ class TableModel:
                              "`num_background` above 0")  # fmt: skip
         known = x.masked_fill(unknown, 0.0) if len(rows) else x
         numbers: dict[str, Any] = {"num_samples": self.num_samples, "seed": self.seed, "functions": self._functions}
-        prediction = self.ensemble.predict(known, batch_size=ROWS_AT_ONCE, **numbers)
+        prediction = self.ensemble.predict(known, batch_size=8192, **numbers)
         for some in rows.split(max(1, DISTANCES_AT_ONCE // max(1, len(self.background)))) if len(rows) else ():
             prediction = prediction.with_rows(some, self._predict_completions(x[some]))
         in_units: Prediction = self.task.in_units(prediction)

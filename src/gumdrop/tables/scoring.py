@@ -35,8 +35,6 @@ from gumdrop.tables.task import Prediction, TableTask
 from gumdrop.training import EpochRecord
 
 OURS = "learned dropout"
-MOST_UNCERTAIN = 10
-"""Rows of the largest uncertainty that the results quote."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -107,7 +105,7 @@ def _uncertain_rows(model: TableModel, tested: pd.DataFrame, inputs: pd.DataFram
     """The test rows of the largest epistemic uncertainty, with their inputs."""
     names, measure = model.schema.names, tested[model.task.epistemic].to_numpy()
     rows = []
-    for i in np.argsort(-measure, kind="stable")[:MOST_UNCERTAIN]:
+    for i in np.argsort(-measure, kind="stable")[:10]:
         predicted, interval = model.task.words(tested.iloc[i])
         row = UncertainRow(
             row=int(tested["row"].iloc[i]),

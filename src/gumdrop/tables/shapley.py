@@ -23,9 +23,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-ROWS_AT_ONCE = 16384
-NUMBERS_AT_ONCE = 2**24
-
 
 @dataclass(frozen=True, eq=False)
 class Shares:
@@ -78,7 +75,7 @@ def shapley_shares(
     place = torch.argsort(drawn, dim=1)[:, column_of]  # (orders, F)
     steps = torch.arange(num_columns + 1)
 
-    at_once, results = min(ROWS_AT_ONCE, max(1, NUMBERS_AT_ONCE // width)), []
+    at_once, results = min(16384, max(1, 2**24 // width)), []
     for n in range(num_rows):
         values = []
         for part in torch.arange(len(drawn)).split(max(1, at_once // (num_columns + 1))):

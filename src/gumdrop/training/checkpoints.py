@@ -17,8 +17,6 @@ __all__ = ["CHECKPOINT_FORMAT", "CheckpointError", "checksum", "read_checkpoint"
 
 
 CHECKPOINT_FORMAT = 4
-CHECKSUMS_SINCE = 3
-"""First format whose files end in a checksum."""
 
 
 class CheckpointError(ValueError):
@@ -62,8 +60,9 @@ def read_checkpoint(path: Path, contents: bytes) -> dict[str, Any]:
     """Take what `write_checkpoint` wrote, if no bit of it has changed."""
     size = hashlib.sha256().digest_size
     if hashlib.sha256(memoryview(contents)[:-size]).digest() != contents[-size:]:
-        older = f"or one of before format {CHECKSUMS_SINCE}"
-        raise CheckpointError(f"{path} is no whole checkpoint of gumdrop, {older}; delete it to start afresh")
+        raise CheckpointError(
+            f"{path} is no whole checkpoint of gumdrop, or one of before format 3; delete it to start afresh"
+        )
     state: dict[str, Any] = torch.load(io.BytesIO(contents), weights_only=True)
     version = state["format"]
     if version != CHECKPOINT_FORMAT:

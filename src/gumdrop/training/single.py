@@ -38,8 +38,6 @@ from gumdrop.training.state import TrainingState
 
 __all__ = ["fit"]
 
-MOST_HELD_OUT_ROWS = 4096
-
 
 def fit(
     model: nn.Module,
@@ -263,7 +261,7 @@ def _mixture_nll(
             x, y = x[mine].to(device), sent(y[mine], device)
             if not len(x):
                 continue
-            draws = torch.cat(list(drawn(model, x, num_samples, seed, MOST_HELD_OUT_ROWS, None, has_parts=False)))
+            draws = torch.cat(list(drawn(model, x, num_samples, seed, 4096, None, has_parts=False)))
             nll = torch.stack([likelihood.nll(output, y) for output in draws])
             each = math.log(num_samples) - torch.logsumexp(-nll, dim=0)
             total += torch.stack([each.sum().to(total.dtype), total.new_full((), len(x))])

@@ -7,9 +7,6 @@ from gumdrop.tables.drift import ColumnDrift, Drift
 from gumdrop.views.html import Picture, Tile, percent, write
 from gumdrop.views.terminal import Voice, columns_table
 
-DRAWN = 6
-"""Columns that the page draws."""
-
 
 def show_drift(voice: Voice, drift: Drift) -> None:
     """Show what differs in a terminal."""
@@ -38,7 +35,7 @@ def write_page(drift: Drift, place: Path, *, name: str, target: str, notes: Sequ
         Tile(percent(outside), "outside the training range", "in the column where this is most"),
         Tile(percent(unknown), "missing or never seen", "in the column where this is most"),
     ]
-    pictures = [_picture(k, column) for k, column in enumerate(drift.columns[:DRAWN])]
+    pictures = [_picture(k, column) for k, column in enumerate(drift.columns[:6])]
     tiles = shown if drift.columns else shown[:1]
     write(place, "drift.html.j2", drift=drift, name=name, target=target, shown=tiles, pictures=pictures, notes=notes)
 

@@ -21,12 +21,6 @@ from gumdrop.views.info import fitted_scores, ranked
 from gumdrop.views.predicted import MOST
 from gumdrop.views.svg import svg
 
-TILES = 3
-"""Scores that the page begins with."""
-BINS = 10
-DRAWN = 300
-"""Rows in a figure of single rows, at most."""
-
 View = tuple[np.ndarray, list[str], dict[str, object]]
 """How unexpected the observed value of each row is, shape (N,), the same in words, and what else the page shows."""
 
@@ -61,7 +55,7 @@ def write_page(
         meanings=evaluation.meanings,
         shown=[
             Tile(number(v, 4), score, "" if was is None else f"{number(was, 4)} on the test part of the fit")
-            for score, v, was in scores[:TILES]
+            for score, v, was in scores[:3]
         ],
         drift=predicted.drift,
         columns=schema.names,
@@ -90,7 +84,7 @@ def _numbers(model: TableModel, frame: pd.DataFrame, table: pd.DataFrame) -> Vie
     guess, std, lower, upper = (frame[column].to_numpy(float) for column in ("prediction", "std", "lower", "upper"))
     error = np.abs(truth - guess)
     off = error / np.maximum(std, 1e-300)
-    pick = evenly(len(truth), DRAWN)
+    pick = evenly(len(truth), 300)
     values = plots.predicted_against_observed(*(cells[pick] for cells in (truth, guess, lower, upper)), name=name)
     errors = plots.error_by_uncertainty(std, error, expected=std, label="RMSE")
     inside = (lower <= truth) & (truth <= upper)
@@ -131,7 +125,7 @@ def _classes(model: TableModel, frame: pd.DataFrame, table: pd.DataFrame) -> Vie
     chance = p.gather(1, observed.unsqueeze(1)).squeeze(1).numpy()
     truth, guess = [names[k] for k in observed.tolist()], frame["prediction"].tolist()
     right = np.array(guess) == np.array(truth)
-    bins = reliability(ClassificationPrediction.from_log_probabilities(p.log()), observed, num_bins=BINS)
+    bins = reliability(ClassificationPrediction.from_log_probabilities(p.log()), observed, num_bins=10)
     discs = plots.reliability(*(values.numpy() for values in bins))
     pictures = [
         Picture(

@@ -19,7 +19,6 @@ OF_MATPLOTLIB |= dict.fromkeys(("#808080", "#8a8f98", "#b0b0b0", "#cccccc"), "va
 """Its black and white, and the greys of figures."""
 TIPS = 30
 """Points of a line that tell their numbers."""
-RASTER_DPI = 150
 Tip = tuple[float, float, str]
 
 
@@ -28,7 +27,7 @@ def figure_svg(figure: Figure, key: str, label: str) -> Markup:
     buffer = io.StringIO()
     with mpl.rc_context({"svg.fonttype": "none", "svg.hashsalt": key}), warnings.catch_warnings():
         warnings.filterwarnings("ignore", message=r"Glyph \d+")  # the browser brings its own fonts
-        figure.savefig(buffer, format="svg", transparent=True, dpi=RASTER_DPI, metadata={"Date": None})
+        figure.savefig(buffer, format="svg", transparent=True, dpi=150, metadata={"Date": None})
     text = re.sub(r"<metadata>.*?</metadata>|<style.*?</style>|<!--.*?-->", "", buffer.getvalue(), flags=re.DOTALL)
     used = set(re.findall(r'(?:href="|url\()#([^")]+)', text))
     text = re.sub(r' id="([^"]*)"', lambda m: f' id="{key}-{m[1]}"' if m[1] in used else "", text)

@@ -248,13 +248,12 @@ def _maps(shown: Sequence[Mapping[str, Tensor]]) -> Figure:
         known = row["truth"] != VOID
         axes[0].imshow(row["picture"].permute(1, 2, 0).numpy())
         for ax, name in zip(axes[1:3], ("truth", "prediction"), strict=True):
-            ax.imshow(_coloured(row[name].numpy()))
+            ax.imshow(np.array(COLOURS_OF_CLASSES, dtype=np.uint8)[row[name].numpy()])
         for ax, name in zip(axes[3:5], ("aleatoric", "epistemic"), strict=True):
             ax.imshow(row[name].numpy(), cmap="magma", vmin=0, vmax=most[name])
         axes[5].imshow(((row["prediction"] != row["truth"]) & known).numpy(), cmap="gray_r", vmin=0, vmax=1)
         for ax in axes:
-            ax.set_xticks([])
-            ax.set_yticks([])
+            ax.set(xticks=[], yticks=[])
     for ax, name in zip(panels[0], columns, strict=True):
         ax.set_title(name if name not in most else f"{name}, to {most[name]:.2f} nats", fontsize=9)
     colours = [Patch(facecolor="#{:02x}{:02x}{:02x}".format(*colour)) for colour in COLOURS_OF_CLASSES]
@@ -262,7 +261,3 @@ def _maps(shown: Sequence[Mapping[str, Tensor]]) -> Figure:
         colours, [*CAMVID_CLASSES, "no class"], loc="outside lower center", ncols=6, frameon=False, fontsize=10
     )
     return drawing
-
-
-def _coloured(classes: np.ndarray) -> np.ndarray:
-    return np.array(COLOURS_OF_CLASSES, dtype=np.uint8)[classes]

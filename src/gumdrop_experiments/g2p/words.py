@@ -1,5 +1,6 @@
 """The words of the dictionary and how they are said, as numbers."""
 
+import itertools
 import statistics
 from collections.abc import Sequence
 from pathlib import Path
@@ -102,10 +103,6 @@ def hamming(labels: Tensor, references: Sequence[Sequence[tuple[int, ...]]]) -> 
     The shorter of both is filled up.
     """
     return statistics.fmean(
-        min(_positions_that_differ(until_end(row), way) for way in ways)
+        min(sum(a != b for a, b in itertools.zip_longest(until_end(row), way)) for way in ways)
         for row, ways in zip(labels.tolist(), references, strict=True)
     )
-
-
-def _positions_that_differ(one: tuple[int, ...], other: tuple[int, ...]) -> int:
-    return sum(a != b for a, b in zip(one, other, strict=False)) + abs(len(one) - len(other))

@@ -79,7 +79,7 @@ def page(results: Plain) -> Page:
         notes=[
             *NOTES,
             "What an unbiased gradient adds to the log likelihood of learned dropout over the relaxed one at t=0.1, "
-            f"split by split: {'; '.join(f'{_gain(ways)} on {name}' for name, ways in results['uci'].items())}.",
+            f"split by split (SE): {'; '.join(f'{_gain(ways)} on {name}' for name, ways in results['uci'].items())}.",
         ],
     )
 
@@ -140,8 +140,7 @@ def _uci_table(part: Plain) -> Table:
 def _gain(ways: Plain) -> str:
     """What DisARM adds to the log likelihood of the relaxation, split by split, in words."""
     pairs = zip(ways["DisARM"]["log_likelihood"], ways["relaxed t=0.1"]["log_likelihood"], strict=True)
-    mean, error = mean_and_error(a - b for a, b in pairs)
-    return f"{mean:+.3f} (SE {error:.3f})"
+    return with_error(mean_and_error(a - b for a, b in pairs), "+.3f")
 
 
 def _temperatures(found: Plain) -> list[str]:

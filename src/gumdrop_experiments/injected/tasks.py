@@ -18,7 +18,7 @@ from gumdrop_experiments.injected.networks import Reader, perceptron, small_digi
 from gumdrop_experiments.networks.convolutional import digit_network
 from gumdrop_experiments.networks.transformers import ReviewEncoder
 from gumdrop_experiments.shift.study import SHIFTS
-from gumdrop_experiments.training import seeded
+from gumdrop_experiments.training import seeded, shuffled
 
 Pair = tuple[Tensor, Tensor]
 IMAGES, HELD_OUT_IMAGES, TEST_IMAGES, TEST_SENTENCES, QUICK_ROWS = 5000, 500, 1000, 1000, 100
@@ -50,20 +50,16 @@ class Task:
         return not self.test[1].is_floating_point()
 
 
-def _generator(seed: int) -> torch.Generator:
-    return torch.Generator().manual_seed(seed)
-
-
 def mixed_columns(x: Tensor, seed: int) -> Tensor:
     """Take each column from rows of its own, which breaks what columns say together."""
-    order = torch.stack([torch.randperm(len(x), generator=_generator(seed + i)) for i in range(x[0].numel())], dim=1)
+    order = torch.stack([shuffled(len(x), seed + i) for i in range(x[0].numel())], dim=1)
     return x.flatten(1).gather(0, order).view_as(x)
 
 
 def mixed_words(sentences: Tensor, seed: int) -> Tensor:
     """Put words of all sentences in the place of each."""
     words = sentences[sentences != Vocabulary.PADDING]
-    drawn = words[torch.randint(len(words), sentences.shape, generator=_generator(seed))]
+    drawn = words[torch.randint(len(words), sentences.shape, generator=torch.Generator().manual_seed(seed))]
     return torch.where(sentences == Vocabulary.PADDING, sentences, drawn)
 
 
@@ -71,7 +67,7 @@ def _table(options: RunOptions, seed: int, *, name: str, epochs: int) -> Task:
     """A fifth of the training rows of a split is held out."""
     split = read_splits(data_folder(options, "uci") / name, most=seed + 1)[seed]
     x, y = split.x_train, split.y_train
-    held_out, train = torch.randperm(len(x), generator=_generator(seed)).tensor_split([len(x) // 5])
+    held_out, train = shuffled(len(x), seed).tensor_split([len(x) // 5])
     return Task(
         build=partial(perceptron, x.shape[1]),
         train=(x[train], y[train]),
@@ -85,7 +81,7 @@ def _table(options: RunOptions, seed: int, *, name: str, epochs: int) -> Task:
 
 def _digits(options: RunOptions, seed: int) -> Task:
     digits = small_digits()
-    parts = torch.randperm(len(digits.labels), generator=_generator(seed)).tensor_split([1000, 1300])
+    parts = shuffled(len(digits.labels), seed).tensor_split([1000, 1300])
     train, held_out, test = map(digits.rows, parts)
     return Task(small_digit_network, train, held_out, test, mixed_columns(test.images, seed), epochs=30, lr=3e-3)
 
@@ -94,9 +90,9 @@ def _mnist(options: RunOptions, seed: int) -> Task:
     """Test images that are turned, blurred or noisy are both strange and scored."""
     train, test = read_digits(options)
     sizes = (QUICK_ROWS,) * 3 if options.quick else (HELD_OUT_IMAGES, IMAGES, TEST_IMAGES)
-    rows = torch.randperm(len(train.labels), generator=_generator(seed))[: sum(sizes[:2])]
+    rows = shuffled(len(train.labels), seed)[: sum(sizes[:2])]
     held_out, rows = rows.tensor_split([min(sizes[0], len(rows) // 5)])
-    test = test.rows(torch.randperm(len(test.labels), generator=_generator(seed))[: sizes[2]])
+    test = test.rows(shuffled(len(test.labels), seed)[: sizes[2]])
     changed = [shift.of(test.images, shift.steps[2]) for shift in SHIFTS.values()]
     shifted = torch.cat(changed), test.labels.repeat(len(changed))
     return Task(

@@ -14,7 +14,7 @@ from gumdrop_experiments.harness import Plain, read_json, write_json
 from gumdrop_experiments.labels import Settings
 from gumdrop_experiments.labels.ways import Way, build
 from gumdrop_experiments.scoring import class_scores, plain_prediction
-from gumdrop_experiments.training import seeded, step_on_digits
+from gumdrop_experiments.training import seeded, shuffled, step_on_digits
 
 BATCH_SIZE, LR = 64, 1e-3
 MOST_EPOCHS, PATIENCE = 30, 3
@@ -84,7 +84,7 @@ def _more(
     model: nn.Module, way: Way, images: Tensor, asked: list[int], count: int, settings: Settings, seed: int
 ) -> list[int]:
     """Choose rows of the pool, of some that are drawn from those that are left."""
-    left = torch.randperm(len(images), generator=torch.Generator().manual_seed(seed))
+    left = shuffled(len(images), seed)
     left = left[~torch.isin(left, torch.tensor(asked))][: settings.pool]
     if way.choose is None:
         return left[:count].tolist()
@@ -109,7 +109,7 @@ def pool_of(name: str, train: DigitImages, test: DigitImages, *, seed: int) -> D
 
 def first_labels(labels: Tensor, seed: int) -> list[int]:
     """Draw two digits of each class; give their places in the pool."""
-    order = torch.randperm(len(labels), generator=torch.Generator().manual_seed(seed))
+    order = shuffled(len(labels), seed)
     return [int(row) for digit in range(10) for row in order[labels[order] == digit][:FIRST_OF_EACH]]
 
 

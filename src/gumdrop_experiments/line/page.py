@@ -152,8 +152,7 @@ def _uncertainty(networks: list[Plain]) -> Figure:
         ax.set(xscale="log", xlabel="number of data, N", ylim=(-0.03 if name == "epistemic" else 0.8, None))
         dress(ax, title=f"{name} standard deviation")
     panels[0].plot([], [], "o--", color="grey", alpha=0.4, label="half the steps")
-    entries = panels[0].get_legend_handles_labels()
-    drawing.legend(*entries, loc="outside lower center", ncols=3, frameon=False, fontsize=9)
+    legend_below(drawing, panels[0], 3, 9)
     return drawing
 
 

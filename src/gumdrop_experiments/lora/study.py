@@ -14,6 +14,7 @@ from gumdrop_experiments.harness import Plain, data_folder
 from gumdrop_experiments.harness.run import Run
 from gumdrop_experiments.lora import Settings, adapters, depth
 from gumdrop_experiments.pages import mean_and_error
+from gumdrop_experiments.training import shuffled
 
 Arm = tuple[Sequence[str], str]
 """The ways that it chooses from, and how they predict."""
@@ -88,7 +89,7 @@ def _adapted(
     base: Path, num_words: int, words: dict[str, adapters.Rows], count: int, name: str, steps: int, seed: int
 ) -> Plain:
     way, (sentences, labels) = adapters.WAYS[name], words["train"]
-    drawn = torch.randperm(len(labels), generator=torch.Generator().manual_seed(seed))[:count]
+    drawn = shuffled(len(labels), seed)[:count]
     weights = torch.load(base, weights_only=True)
     rows = sentences[drawn], labels[drawn]
     model = adapters.adapted(weights, num_words, rows, way, steps, seed)
@@ -108,7 +109,7 @@ def _deep(
 ) -> Plain:
     """Train on some of the images, and test on others: the rest, where there is no set of their own."""
     train, test = data
-    order = torch.randperm(len(train.labels), generator=torch.Generator().manual_seed(seed))
+    order = shuffled(len(train.labels), seed)
     some, held_out, rest = order[:count], order[count : count + HELD_OUT], order[count + HELD_OUT :]
     split = depth.Split(train.rows(some), train.rows(held_out), train.rows(rest) if test is None else test)
     return depth.trained(network, way, split, epochs, seed)

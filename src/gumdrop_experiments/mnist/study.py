@@ -5,7 +5,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
-import torch
 from torch import Tensor, nn
 
 from gumdrop.layers import dropout_blocks
@@ -18,7 +17,7 @@ from gumdrop_experiments.harness import NO_DROPOUT, Plain
 from gumdrop_experiments.harness.run import Run
 from gumdrop_experiments.mnist import Settings
 from gumdrop_experiments.scoring import class_scores, plain_prediction
-from gumdrop_experiments.training import seeded
+from gumdrop_experiments.training import seeded, shuffled
 
 SIZES = (1000, 4000, 15_000, 60_000)
 WIDTH, DEPTH = 512, 3
@@ -123,14 +122,9 @@ def _sweep(work: _Work, compared: Sequence[Plain]) -> list[Plain]:
 # One network
 
 
-def _order(work: _Work, seed: int) -> Tensor:
-    """The images in random order; smaller sets are the beginnings of larger ones."""
-    return torch.randperm(len(work.train.labels), generator=torch.Generator().manual_seed(seed))
-
-
 def _scored(work: _Work, size: int, rates: Rates | None, seed: int) -> Plain:
     """Train on this many images and score the test images, with draws and without."""
-    rows = _order(work, seed)[:size]
+    rows = shuffled(len(work.train.labels), seed)[:size]  # smaller sets are the beginnings of larger ones
     model, result = _trained(work, rows, rates, seed)
     device = work.run.options.device
     x, y = work.test.images.flatten(1).to(device), work.test.labels.to(device)
@@ -148,7 +142,7 @@ def _scored(work: _Work, size: int, rates: Rates | None, seed: int) -> Plain:
 def _judged(work: _Work, size: int, rates: Rates) -> dict[str, float]:
     """Train on most of the images and score those that were held out."""
     seed = work.run.options.seed
-    order = _order(work, seed)[:size]
+    order = shuffled(len(work.train.labels), seed)[:size]
     held_out, rows = order[: size // HELD_OUT], order[size // HELD_OUT :]
     model, _ = _trained(work, rows, rates, seed)
     device = work.run.options.device

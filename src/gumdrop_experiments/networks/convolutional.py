@@ -42,11 +42,6 @@ def digit_perceptron() -> nn.Sequential:
     return nn.Sequential(nn.Flatten(), *layers, nn.Linear(512, 10))
 
 
-def lenet() -> nn.Sequential:
-    """Build LeNet for 28 x 28 digits: 20 and 50 channels of 5 x 5, padded, and 500 units, all with ReLU."""
-    return _lenet((20, 50), 500, relu=True)
-
-
 def tutorial_perceptron(*, input_rate: float = 0.0, hidden_rate: float = 0.0) -> nn.Sequential:
     """Build the dense network of Xu, Zhao & Zhao's tutorial on dropout: 2 x 800 units with tanh.
 

@@ -85,10 +85,11 @@ def part(table: TableOfRates, rows: Split, seed: int, epochs: int | None, arms: 
     of_rates = setup.fit([partial(fixed, setup.build, [p] * layers) for p in rates.values()])
     trained = Trained(dict(zip(EVERY_STRENGTH, of_strengths, strict=True)), dict(zip(rates, of_rates, strict=True)))
     first = Trained(_first(setup, trained.learned), _first(setup, trained.fixed))
+    strength = choose_strength({strength: first.learned[strength].scores for strength in STRENGTHS})
     found = {
         "bins": kind.bins_per_input,
         "ensemble": _scored(trained, chosen(setup, trained.learned), rows, seed),
-        "single": _scored(first, _of_single(first.learned), rows, seed),
+        "single": _scored(first, first.learned[strength]._replace(strengths=(strength,)), rows, seed),
     }
     return {**found, "arms": {name: _arm(name, setup, trained, rows, seed) for name in arms}} if arms else found
 
@@ -110,12 +111,6 @@ def _arm(name: str, setup: Setup, trained: Trained, rows: Split, seed: int) -> P
     """Train and score another way to a rate."""
     fit, chosen = ARMS[name](setup, trained)
     return {"log_likelihood": _score(fit, rows, seed)[0].mean().item(), "chosen": chosen, "rates": _rates(fit)}
-
-
-def _of_single(fits: Mapping[float, EnsembleFit]) -> EnsembleFit:
-    """Choose a strength of one network, as `gumdrop.training.tune_strength` does."""
-    strength = choose_strength({strength: fits[strength].scores for strength in STRENGTHS})
-    return fits[strength]._replace(strengths=(strength,))
 
 
 def _scored(trained: Trained, chosen: EnsembleFit, rows: Split, seed: int) -> Plain:

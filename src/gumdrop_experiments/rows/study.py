@@ -23,7 +23,7 @@ from gumdrop_experiments.rows import SETS, Settings
 from gumdrop_experiments.rows.results import FIXED, LEARNED, OFF, protocol_summary, regrets, summary
 from gumdrop_experiments.scoring import class_scores
 from gumdrop_experiments.shift.study import noisy
-from gumdrop_experiments.training import seeded
+from gumdrop_experiments.training import seeded, shuffled
 
 HELD_OUT, MOST_HELD_OUT = 5, 1000
 """One row in this many is held out, and at most so many."""
@@ -118,16 +118,12 @@ def _name(problem: _Problem, size: int, seed: int) -> str:
 def _problem(name: str, settings: Settings, options: RunOptions) -> _Problem:
     if name == "mnist":
         train, test = read_digits(options)
-        test = test.rows(_shuffled(len(test.labels), options.seed)[: settings.test_images])
+        test = test.rows(shuffled(len(test.labels), options.seed)[: settings.test_images])
         return _Problem(name, len(train.labels), 10, (256, 256), 3e-3, partial(_digits, train, test, options.seed))
     table = TABLES[name]
     folder = data_folder(options, str(table.folder)).parent
     (split,) = table.read(folder, 1, options.seed)
     return _Problem(name, len(split.y_train), 0, (50, 50), 5e-3, partial(_rows, name, folder, options.seed))
-
-
-def _shuffled(count: int, seed: int) -> Tensor:
-    return torch.randperm(count, generator=torch.Generator().manual_seed(seed))
 
 
 def _digits(train: DigitImages, test: DigitImages, first: int, size: int, seed: int) -> Sample:
@@ -137,7 +133,7 @@ def _digits(train: DigitImages, test: DigitImages, first: int, size: int, seed: 
         "noisy": half._replace(images=noisy(half.images, NOISE, seed=first)),
         "moved": half._replace(images=torch.roll(half.images, (PIXELS, PIXELS), dims=(-2, -1))),
     }
-    chosen = train.rows(_shuffled(len(train.labels), first + seed)[:size])
+    chosen = train.rows(shuffled(len(train.labels), first + seed)[:size])
     return _flat(chosen), {name: _flat(digits) for name, digits in tests.items()}
 
 
@@ -148,7 +144,7 @@ def _flat(digits: DigitImages) -> Rows:
 def _rows(name: str, folder: Path, first: int, size: int, seed: int) -> Sample:
     """Draw rows of a split of its own for each seed; all sizes have the units of the whole training part."""
     split = TABLES[name].read(folder, seed + 1, first)[seed]
-    rows = _shuffled(len(split.y_train), first + seed)[:size]
+    rows = shuffled(len(split.y_train), first + seed)[:size]
     return (split.x_train[rows], split.y_train[rows]), {"test": (split.x_test, split.y_test)}
 
 

@@ -16,7 +16,7 @@ from gumdrop.ensembles import EnsembleSettings
 from gumdrop.likelihoods import Categorical, ClassificationPrediction
 from gumdrop.networks import mlp
 from gumdrop.training import STRENGTHS, choose_strength
-from gumdrop_experiments.data.mnist import DigitImages, read_digits
+from gumdrop_experiments.data.mnist import read_digits
 from gumdrop_experiments.harness import Plain
 from gumdrop_experiments.harness.run import Run
 from gumdrop_experiments.pages import mean_and_error, rounded
@@ -24,6 +24,7 @@ from gumdrop_experiments.rates.ensembles import ALMOST_NONE, Setup, fixed, learn
 from gumdrop_experiments.rates.results import ELBO, GRID, HELD_OUT, OFF
 from gumdrop_experiments.scoring import class_scores
 from gumdrop_experiments.shift import Settings
+from gumdrop_experiments.training import shuffled
 
 MEMBERS = 5
 PLAIN, ALL = "plain", "all"
@@ -77,7 +78,8 @@ class _Work:
 def study(settings: Settings, run: Run) -> Plain:
     """Train an ensemble of each way to a rate, and score it and its networks."""
     (train, test), seed = read_digits(run.options), run.options.seed
-    train, test = _some(train, settings.images, seed), _some(test, settings.test_images, seed)
+    train = train.rows(shuffled(len(train.labels), seed)[: settings.images])
+    test = test.rows(shuffled(len(test.labels), seed)[: settings.test_images])
     ensemble = EnsembleSettings(seed=seed, epochs=settings.epochs, num_members=MEMBERS)
     setup = Setup(
         partial(mlp, train.images[0].numel(), 10, hidden=HIDDEN),
@@ -99,10 +101,6 @@ def study(settings: Settings, run: Run) -> Plain:
 
 def _name(way: str | float) -> str:
     return f"strength-{way:g}" if isinstance(way, float) else way.replace(" / ", "-")
-
-
-def _some(digits: DigitImages, count: int, seed: int) -> DigitImages:
-    return digits.rows(torch.randperm(len(digits.labels), generator=torch.Generator().manual_seed(seed))[:count])
 
 
 def _part(way: str | float, work: _Work) -> Plain:

@@ -22,7 +22,7 @@ from gumdrop_experiments.pages import mean_and_error
 from gumdrop_experiments.scoring import class_scores
 from gumdrop_experiments.starts import Settings
 from gumdrop_experiments.starts.networks import DEFAULT, STARTS, LearnedTemperature, network
-from gumdrop_experiments.training import seeded
+from gumdrop_experiments.training import seeded, shuffled
 
 LENGTHS = ("long", "short")
 TEMPERATURES = (0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0)
@@ -85,8 +85,7 @@ def _classes(run: Run, settings: Settings) -> Problem:
     train, test = read_digits(run.options)
     test, data = test.rows(slice(TEST_IMAGES)), []
     for seed in run.options.seeds(settings.seeds):
-        generator = torch.Generator().manual_seed(seed)
-        some = train.rows(torch.randperm(len(train.labels), generator=generator)[: settings.images])
+        some = train.rows(shuffled(len(train.labels), seed)[: settings.images])
         data.append((some.images.flatten(1), some.labels, test.images.flatten(1), test.labels))
     return Problem("mnist", 10, (128, 128), data, {"batch_size": 64, "lr": 1e-3, "lengthscale": 1.0})
 
@@ -114,7 +113,7 @@ def _trained(
     problem: Problem, models: Sequence[nn.Module], data: Sequence[tuple[Tensor, ...]], steps: int, seed: int
 ) -> list[Plain]:
     sizes = [len(y) for _, y, *_ in data]
-    rows = [torch.randperm(size, generator=torch.Generator().manual_seed(size)) for size in sizes]
+    rows = [shuffled(size, size) for size in sizes]
     held_out = None
     if not problem.num_classes:  # a part of the rows sets the noise
         held_out = [order[: len(order) // HELD_OUT] for order in rows]

@@ -1,7 +1,5 @@
 """The surrogates: BoTorch models of all evaluations so far; importing this needs BoTorch."""
 
-from typing import Protocol
-
 import torch
 from botorch.acquisition.logei import qLogExpectedImprovement
 from botorch.fit import fit_gpytorch_mll
@@ -26,21 +24,11 @@ FIRST = 7
 GAUSSIAN_DRAWS = 128
 
 
-class Surrogate(Protocol):
-    """What chooses the next points by all evaluations so far."""
-
-    def acquisition(self, x: Tensor, y: Tensor, seed: int) -> qLogExpectedImprovement:
-        """Fit inputs of the unit cube, (N, d), and values to be maximised, (N, 1)."""
-
-    def rates(self) -> list[float]:
-        """Mean rate in front of each layer; none where there is no dropout."""
-
-
 class GaussianProcess:
     """BoTorch's Gaussian process with its priors and transforms, fitted anew each time."""
 
     def acquisition(self, x: Tensor, y: Tensor, seed: int) -> qLogExpectedImprovement:
-        """Fit the hyperparameters by their marginal likelihood."""
+        """Fit inputs of the unit cube, (N, d), and values to be maximised, (N, 1), by their marginal likelihood."""
         model = SingleTaskGP(x, y)
         fit_gpytorch_mll(ExactMarginalLogLikelihood(model.likelihood, model))
         sampler = SobolQMCNormalSampler(torch.Size([GAUSSIAN_DRAWS]), seed=seed)

@@ -21,8 +21,8 @@ LEVEL = 0.05
 
 def page(results: Plain) -> Page:
     """Say on how many sets ours is not behind."""
-    behind = {name: _behind(each["methods"]) for name, each in results.items()}
-    level = [name for name, peers in behind.items() if not peers]
+    ahead = {name: [each["methods"][peer]["ours_ahead"] for peer in PEERS] for name, each in results.items()}
+    level = [name for name, gaps in ahead.items() if not any(gap < -error for gap, error in gaps)]
     off = [name for name, each in results.items() if min(each["methods"][OURS]["calibration"]) < LEVEL]
     lead = (
         f"Not behind Cox and the survival forest by more than a standard error in the integrated Brier score: "
@@ -34,11 +34,6 @@ def page(results: Plain) -> Page:
         [Picture("survival", CAPTION, _figure(results)), *map(_table, *zip(*results.items(), strict=True))],
         NOTES,
     )
-
-
-def _behind(methods: Plain) -> list[str]:
-    """Peers that are ahead of ours by more than a standard error."""
-    return [peer for peer in PEERS if methods[peer]["ours_ahead"][0] < -methods[peer]["ours_ahead"][1]]
 
 
 def _table(name: str, each: Plain) -> Table:

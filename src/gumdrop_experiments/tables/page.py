@@ -79,9 +79,12 @@ def page(results: Plain) -> Page:
     if all(OURS in each["methods"] and len(each["methods"]) > 1 for each in sets.values()):
         drawings["tables-log-likelihood"] = _gaps(sets)
     if numbers:
-        drawings["tables-coverage"] = _coverage(numbers)
+        drawings["tables-coverage"], axes = _by_set(numbers, "coverage_90", "rows inside the 90 % interval, %")
+        axes.axvspan(*(100 * edge for edge in WANTED_COVERAGE), color=GREY, alpha=0.2, linewidth=0, zorder=0)
     if classes:
-        drawings["tables-calibration"] = _calibration(classes)
+        drawings["tables-calibration"], axes = _by_set(classes, "ece", "calibration error, points")
+        axes.set_xscale("log")
+        axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
     figures = [Picture(name, CAPTIONS[name], drawing) for name, drawing in drawings.items()]
     return Page("Tables", _lead(verdicts), [*figures, *(_table(name, each) for name, each in sets.items())], NOTES)
 
@@ -187,20 +190,6 @@ def _gaps(sets: Plain) -> Figure:
         edges = edges_of([(0.0, 0.0), *(row for row in rows.values() if not isinstance(row, str))])
         dots(axes, rows, edges, look=lambda label: {"color": BLUE, "markersize": 4})
     figure.supxlabel("log likelihood less that of gumdrop, nats per row", fontsize=9)
-    return figure
-
-
-def _coverage(sets: Plain) -> Figure:
-    figure, axes = _by_set(sets, "coverage_90", "rows inside the 90 % interval, %")
-    low, high = WANTED_COVERAGE
-    axes.axvspan(100 * low, 100 * high, color=GREY, alpha=0.2, linewidth=0, zorder=0)
-    return figure
-
-
-def _calibration(sets: Plain) -> Figure:
-    figure, axes = _by_set(sets, "ece", "calibration error, points")
-    axes.set_xscale("log")
-    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
     return figure
 
 

@@ -5,7 +5,6 @@ from dataclasses import replace
 from functools import partial
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
 from gumdrop.ensembles import Architecture, candidates, schedule
@@ -14,6 +13,7 @@ from gumdrop_experiments.data.uci import Split, read_splits, standardised
 from gumdrop_experiments.harness import BaseSettings, Plain, data_folder
 from gumdrop_experiments.harness.run import Run
 from gumdrop_experiments.pages import mean_and_error
+from gumdrop_experiments.training import shuffled
 from gumdrop_experiments.uci.ensembles import chosen
 from gumdrop_experiments.uci.methods import single
 from gumdrop_experiments.uci.work import Outcome, Work, scores
@@ -93,7 +93,7 @@ def study(settings: BaseSettings, run: Run) -> Plain:
 
 def _inner(split: Split, seed: int) -> Split:
     """Hold out a fifth of the training part; the test part is dropped."""
-    order = torch.randperm(len(split.x_train), generator=torch.Generator().manual_seed(seed))
+    order = shuffled(len(split.x_train), seed)
     return split.part(order[len(order) // 5 :], order[: len(order) // 5])
 
 

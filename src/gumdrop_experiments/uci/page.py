@@ -143,18 +143,12 @@ def _scores(sets: Plain, score: str, column: int) -> Figure:
         edges = edges_of(list(pairs.values()), lower_is_better=score == "rmse")
         dots(axes, pairs, edges, ".3g", look=lambda label: {"color": ORANGE if label == LABELS[OURS] else BLUE})
         for style, row in zip(LINES.values(), PUBLISHED.get(name, ()), strict=False):
-            value = _number(row[column])
-            if edges[0] <= value <= edges[1]:
-                axes.axvline(value, color=INK, linestyle=style, linewidth=1, zorder=0)
+            number = re.match(r"-?[\d.]+", row[column])  # of a published figure such as '-2.40 (.04)'
+            if number and edges[0] <= float(number[0]) <= edges[1]:
+                axes.axvline(float(number[0]), color=INK, linestyle=style, linewidth=1, zorder=0)
     lines = {name: {"color": INK, "linestyle": style, "linewidth": 1} for name, style in LINES.items()}
     legend_of(figure, lines, 2)
     return figure
-
-
-def _number(text: str) -> float:
-    """The value in a published figure such as '-2.40 (.04)'."""
-    match = re.match(r"-?[\d.]+", text)
-    return float(match.group()) if match else float("nan")
 
 
 def _coverage(sets: Plain) -> Figure:

@@ -10,9 +10,6 @@ from torch import Tensor, nn
 
 from gumdrop.prediction.moments.state import Source, Sources, State
 
-NODES = 12
-"""Nodes of the Gauss-Hermite quadrature for smooth activations."""
-
 
 def plainly(layer: Any, x: Tensor) -> Tensor:
     """Run a layer by its class, past hooks and forwards of the instance."""
@@ -53,7 +50,7 @@ def _rectified(layer: Any, mean: Tensor, variance: Tensor) -> tuple[Tensor, Tens
 
 def _by_quadrature(layer: Any, mean: Tensor, variance: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """The same for a smooth activation f; the expected slope is E[f(a) (a - m)] / v (Stein)."""
-    nodes, weights = (torch.as_tensor(each, dtype=mean.dtype, device=mean.device) for each in _hermite(NODES))
+    nodes, weights = (torch.as_tensor(each, dtype=mean.dtype, device=mean.device) for each in _hermite(12))
     std = variance.clamp(min=torch.finfo(variance.dtype).tiny ** 0.5).sqrt()
     values = plainly(layer, mean + std * nodes.view(-1, *[1] * mean.ndim))
     new_mean = torch.tensordot(weights, values, dims=1)

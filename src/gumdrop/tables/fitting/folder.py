@@ -27,7 +27,6 @@ OWN_FILES = {MODEL_FILE, "model.safetensors", "predictions.csv", "results.json",
 LOCK = "fit.lock"
 CHECKPOINT = re.compile(r"(learned|brief|short|fixed|plain)(-\d+)?\.checkpoint")
 PART = re.compile(r"\.\d+\.partial$")  # the end of a name that `gumdrop.machine.files.replacing` writes under
-SECONDS_TO_WAIT = 0.5  # for a fit that is just leaving
 
 
 def check_out(out: str | os.PathLike[str], *, overwrite: bool) -> None:
@@ -112,7 +111,7 @@ def _acquire(lock: FileLock, work: Path) -> None:
         with contextlib.suppress(FileExistsError):
             work.mkdir()
         with contextlib.suppress(FileNotFoundError):
-            lock.acquire(timeout=SECONDS_TO_WAIT)
+            lock.acquire(timeout=0.5)  # for a fit that is just leaving
 
 
 def _mend(work: Path, place: Path, notify: Callable[[str], object]) -> None:

@@ -15,7 +15,6 @@ FEW_DISTINCT = 10
 _MANY_DISTINCT = 50  # beyond here text that rarely repeats is taken for free text or an identifier
 _MAX_CATEGORIES = 1000
 _OFTEN, _MOST_COMMON = 10, 300  # rows of a label that is common, and how many of these are told apart
-_LEAST_COMMON = 2
 _LEAST_LABELS = 10  # rows from which on texts that all differ are an identifier
 
 
@@ -41,7 +40,7 @@ def categories_of(name: str, column: pd.Series, *, is_target: bool = False) -> t
     if k > FEW_DISTINCT and number_like.mean() > 0.5:
         why, mend = "not a number, unlike most of the column", f"correct it, leave unknown cells blank, or {way_out}"
         refuse(name, column, plain_numbers(column)[1], why, mend)
-    if k > _MAX_CATEGORIES and k <= filled / 2 and not is_target and len(found := common(labels)) > _LEAST_COMMON:
+    if k > _MAX_CATEGORIES and k <= filled / 2 and not is_target and len(found := common(labels)) > 2:
         return found
     if k > _MAX_CATEGORIES or (k > _MANY_DISTINCT and k > filled / 2) or k == filled >= _LEAST_LABELS:
         raise TableError(

@@ -19,7 +19,6 @@ from gumdrop.tables.streams.pieces import Piece, TableStream
 from gumdrop.tables.streams.survey import SAMPLE_ROWS, Survey, is_in, survey
 from gumdrop.training.processes.group import process_group
 
-WINDOW_ROWS = 2**18
 ROWS_OF_AN_EPOCH = 2**20
 PIECES_OF_A_PROCESS = 4
 
@@ -39,7 +38,7 @@ class StreamedRows(IterableDataset[tuple[Tensor, Tensor]]):
         found: Survey,
         *,
         batch_size: int = 1024,
-        window: int = WINDOW_ROWS,
+        window: int = 2**18,
         seed: int = 0,
     ) -> None:
         self._stream, self._schema, self._left_out = stream, schema, found.rows

@@ -17,7 +17,6 @@ from gumdrop.training.stacked import fit_stacked
 __all__ = ["fit_shared"]
 
 PER_MODEL = ("train", "rows", "held_out", "weights")
-SEEDS_APART = 2**20
 
 
 def fit_shared(
@@ -50,7 +49,7 @@ def fit_shared(
         results = fit_stacked(
             [models[i] for i in mine],
             given.pop("train"),
-            settings=replace(settings, seed=settings.seed + SEEDS_APART * group.rank),
+            settings=replace(settings, seed=settings.seed + 2**20 * group.rank),
             checkpoint=checkpoint,
             progress=group.is_first and progress,
             **given,

@@ -17,8 +17,6 @@ SHOWN = 12
 """Columns, and groups of rows, that the page shows."""
 FOLDED = 100
 """Columns that the page holds, from `SHOWN` on folded."""
-DRAWN = 4
-"""Columns that are drawn."""
 THIN = 1 / 30
 """Least width of a bar of a histogram, as a share of its range: many rows may have one value."""
 CHANCE = 0.05
@@ -155,7 +153,7 @@ def _residuals(results: FitResults, test: TestRows) -> list[Markup]:
     place = {each: i for i, each in enumerate(row)}
     at = np.array([place.get(each, -1) for each in results.columns.cell_rows], dtype=int)
     residual = (test.columns["observed"] - test.columns["mean"]) / np.maximum(test.uncertainty, 1e-300)
-    figures = [_figure(k, cells, at, residual, row) for k, cells in enumerate(results.columns.cells[:DRAWN])]
+    figures = [_figure(k, cells, at, residual, row) for k, cells in enumerate(results.columns.cells[:4])]
     return [figure for figure in figures if figure is not None]
 
 

@@ -21,8 +21,6 @@ from gumdrop.views.report.uncertainty import SMALL, calibration_view, uncertaint
 
 TORN = re.compile(r"(?<=\d) (?=%)|(?<=±) (?=\d)")
 """Where a line must not end: between a number and its sign."""
-UNCERTAIN = 6
-"""Rows of the largest epistemic uncertainty that the page quotes."""
 
 
 def write_report(folder: str | os.PathLike[str], results: FitResults | None = None, *, name: str | None = None) -> Path:
@@ -77,7 +75,7 @@ def _view(results: FitResults, folder: str) -> dict[str, object]:
 
 def _uncertain(results: FitResults, test: TestRows) -> dict[str, object] | None:
     """The rows of the largest epistemic uncertainty, with its share; None where a row's numbers are not all known."""
-    given = dataclasses.replace(results.uncertain, rows=results.uncertain.rows[:UNCERTAIN])
+    given = dataclasses.replace(results.uncertain, rows=results.uncertain.rows[:6])
     if not given.rows:
         return None
     shares = dict(zip(test.columns["row"].astype(int).tolist(), test.epistemic.tolist(), strict=True))

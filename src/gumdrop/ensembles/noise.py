@@ -53,7 +53,8 @@ class NoiseFunction(nn.Module):
         self.register_buffer("tail", torch.zeros(num_outputs))
         self.register_buffer("bend", torch.zeros(num_outputs))
         self.register_buffer("counts", torch.zeros(2))
-        self.register_buffer("correlation", torch.eye(num_outputs))
+        # Not torch.eye, for which the meta device, where saved models are built, loads the compiler of torch: a second.
+        self.register_buffer("correlation", torch.zeros(num_outputs, num_outputs).fill_diagonal_(1.0))
 
     @property
     def num_outputs(self) -> int:

@@ -83,7 +83,7 @@ def dropout_scale(p_logit: Tensor, noise: Tensor, *, temperature: float = 0.1, h
     if hard:
         p_logit = p_logit.detach()
         p, full = torch.sigmoid(widened(p_logit)), inverse_keep(p_logit)
-        if is_traced() or noise.dtype != full.dtype or not _broadcasts_to(p.shape, noise.shape):
+        if is_traced() or noise.dtype != full.dtype or not broadcasts_to(p.shape, noise.shape):
             return (noise >= p) * full
         return torch.ge(noise, p, out=torch.empty_like(noise)).mul_(full)  # a fifth of the time of the line above
     logit = widened(p_logit)  # once: the two parts of its gradient cancel, and must add up in float32
@@ -135,7 +135,7 @@ def concrete_dropout(
     if noise is None:
         dtype = torch.promote_types(p_logit.dtype, torch.float32)
         noise = uniform_noise(x.shape, dtype=dtype, device=x.device, generator=generator)
-    if not (_broadcasts_to(noise.shape, x.shape) and _broadcasts_to(p_logit.shape, x.shape)):
+    if not (broadcasts_to(noise.shape, x.shape) and broadcasts_to(p_logit.shape, x.shape)):
         raise ValueError(
             f"`noise` of shape {tuple(noise.shape)} and `p_logit` of shape {tuple(p_logit.shape)} must broadcast "
             f"to `x` of shape {tuple(x.shape)}; dimensions of size 1 share their mask"
@@ -191,5 +191,6 @@ class _Relaxed(torch.autograd.Function):
         return grad_x, (product * slope).sum_to_size(p_logit.shape), None, None
 
 
-def _broadcasts_to(shape: torch.Size, target: torch.Size) -> bool:
+def broadcasts_to(shape: torch.Size, target: torch.Size) -> bool:
+    """Tell whether a shape can be expanded to another; `torch.broadcast_shapes` would load a computer algebra first."""
     return len(shape) <= len(target) and all(a in (1, b) for a, b in zip(shape[::-1], target[::-1], strict=False))

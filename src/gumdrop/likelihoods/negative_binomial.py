@@ -96,7 +96,7 @@ class NegativeBinomialPrediction(CountPrediction):
 
     def cdf(self, value: Tensor) -> Tensor:
         """See `NumberPrediction.cdf`; in float64, of few counts by their sum."""
-        value = value.expand(torch.broadcast_shapes(value.shape, self.mean.shape))
+        value, _ = torch.broadcast_tensors(value, self.mean)
         near, result = value < FEW, torch.zeros_like(value, dtype=torch.float64)
         most = int(value[near].max()) if near.any() else -1
         for count, mass in zip(range(most + 1), self.masses(), strict=False):

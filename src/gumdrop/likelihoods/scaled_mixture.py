@@ -10,6 +10,7 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
+from gumdrop.functional.masks import broadcasts_to
 from gumdrop.likelihoods import count_cells
 from gumdrop.likelihoods.negative_binomial import NegativeBinomialPrediction
 from gumdrop.likelihoods.target_scale import PLAIN, TargetScale
@@ -32,7 +33,7 @@ def in_parts(
 ) -> Tensor:
     """Call a function for some rows after the other: what it makes of all draws on its way is much larger."""
     shape = means.shape[1:]
-    if any(torch.broadcast_shapes(each.shape, shape) != shape for each in values):  # several values for each row
+    if not all(broadcasts_to(each.shape, shape) for each in values):  # several values for each row
         return function(means, variances, scale, *values)
     rows = max(1, AT_ONCE // max(1, means[:, :1].numel()))
     split = zip(

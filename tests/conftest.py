@@ -1,5 +1,6 @@
 """Settings that every test shares."""
 
+import os
 import random
 
 import hypothesis
@@ -15,6 +16,7 @@ collect_ignore_glob = ["conftest.py", "*/conftest.py"]  # they hold no doctests,
 collect_ignore = ["faults.py"]  # a command, `make faults`
 QUICK_ROOMS = {"cli", "experiments", "export", "tables", "views"}
 ALL_DRAWS, correction.DRAWS = correction.DRAWS, 4  # before any fixture of a session fits something
+os.environ["TORCHINDUCTOR_VEC_ISA_OK"] = "1"  # inductor would compile a program for each kind of vectors, to be sure
 torch.set_num_threads(1)  # pytest-xdist brings the parallelism
 hypothesis.settings.register_profile("gumdrop", deadline=None, derandomize=True, database=None)
 hypothesis.settings.load_profile("gumdrop")

@@ -64,6 +64,7 @@ def run(code):
 USE = """
     import gumdrop
     at_first = sorted(sys.modules)
+    [getattr(gumdrop, name) for name in gumdrop.__all__]
 
     import torch
     from torch import nn

@@ -84,13 +84,14 @@ def test_a_refusal_needs_no_torch(place, words, message) -> None:
     assert message in done.stderr
 
 
-def test_the_library_loads_torch_when_a_name_of_it_is_used() -> None:
+def test_the_library_loads_torch_when_a_name_of_it_is_used_and_never_the_extra_of_export() -> None:
     code = "import sys, gumdrop, gumdrop.tables; assert 'torch' not in sys.modules; gumdrop.learn_dropout"
     names = (
         "[getattr(m, name) for m in (gumdrop, gumdrop.tables) for name in m.__all__]; gumdrop.objective.NegativeElbo"
     )
     wrong = "hasattr(gumdrop, 'learn_dropuot') or hasattr(gumdrop.tables, 'nothing')"
-    code += f"; assert 'torch' in sys.modules; {names}; assert not ({wrong})"
+    extra = "import gumdrop.export; assert {'onnx', 'onnxruntime', 'onnxscript'}.isdisjoint(sys.modules)"
+    code += f"; assert 'torch' in sys.modules; {names}; assert not ({wrong}); {extra}"
     done = subprocess.run([sys.executable, "-W", "error", "-c", code], capture_output=True, text=True, timeout=HANG)
     assert done.returncode == 0, done.stderr
 

@@ -32,7 +32,7 @@ from builders.waiting import HANG
 onnxruntime = pytest.importorskip("onnxruntime", reason="needs the extra `export`")
 
 DOCS = Path(__file__).parents[2] / "docs"
-SMALL = replace(QUICK, num_members=2, epochs=3)
+SMALL = replace(QUICK, num_members=2, epochs=3, compare=False)
 ROWS = pd.DataFrame(
     {
         "colour": ["red", "violet", None, " blue"],

@@ -9,7 +9,7 @@ from gumdrop.machine.numerals import readable
 from gumdrop.tables import FitSettings, fit_table
 from gumdrop.tables.explanation import column_groups, explain_rows, explain_table, leading_columns
 
-SETTINGS = FitSettings(hidden=(8,), num_members=2, epochs=40, num_samples=4, num_background=20)
+SETTINGS = FitSettings(hidden=(8,), num_members=2, epochs=40, num_samples=4, num_background=20, compare=False)
 
 
 @pytest.fixture(scope="module")

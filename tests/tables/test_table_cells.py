@@ -19,7 +19,7 @@ from gumdrop.tables.notes import encoding_notes
 from gumdrop.tables.prediction import predict_frame
 from gumdrop.tables.schema.inference import infer_schema
 
-SETTINGS = FitSettings(hidden=(20,), num_members=2, epochs=80, num_samples=40)
+SETTINGS = FitSettings(hidden=(20,), num_members=2, epochs=80, num_samples=40, compare=False)
 NAN = float("nan")
 
 

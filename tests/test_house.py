@@ -7,20 +7,20 @@ from builders import house
 BUDGETS = {
     "attribution": 1282,
     "cli": 1102,
-    "ensembles": 1712,
+    "ensembles": 1711,
     "estimators": 1317,
     "export": 1356,
     "functional": 413,
-    "layers": 2035,
-    "likelihoods": 2723,
+    "layers": 2040,
+    "likelihoods": 2711,
     "machine": 515,
     "metrics": 1037,
-    "networks": 1836,
+    "networks": 1838,
     "objective": 347,
-    "prediction": 1731,
-    "tables": 7916,
-    "training": 2414,
-    "views": 2991,
+    "prediction": 1732,
+    "tables": 7911,
+    "training": 2411,
+    "views": 2988,
 }
 """Lines of a room. Lower a figure when lines go; raise one only with a word in the commit on what was not replaced."""
 

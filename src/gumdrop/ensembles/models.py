@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from gumdrop.ensembles.drawn import DrawnFunctions
 from gumdrop.ensembles.noise import NoiseFunction
 from gumdrop.ensembles.scaling import AS_IT_IS, Scaling
-from gumdrop.layers import ConcreteDropout
+from gumdrop.layers.site import sites_of
 from gumdrop.likelihoods import (
     Categorical,
     ClassificationPrediction,
@@ -43,9 +43,8 @@ class Ensemble(nn.Module, ABC):
     def __init__(self, members: Sequence[nn.Module]) -> None:
         super().__init__()
         self.members = nn.ModuleList(members)
-        for site in self.members.modules():
-            if isinstance(site, ConcreteDropout):
-                site.use.told = True  # a member without dropout is no fault: the spread of them all is left
+        for site in sites_of(self.members):
+            site.use.told = True  # a member without dropout is no fault: the spread of them all is left
 
     def with_members(self, members: Sequence[nn.Module]) -> Self:
         """Mix other networks in the same way, with the same noise."""

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from gumdrop.export.draws import Draws
 from gumdrop.export.errors import ExportError
 from gumdrop.functional.floats import widened
-from gumdrop.layers import ConcreteDropout
+from gumdrop.layers.site import sites_of
 from gumdrop.likelihoods import Categorical, ClassificationPrediction, Gaussian, HurdlePrediction, RegressionPrediction
 from gumdrop.likelihoods.gaussian import gaussians_of
 from gumdrop.prediction import predict, predict_regression, sample
@@ -80,7 +80,7 @@ class ModelGraph(Graph):
         self.input_names = list(names or (["x"] if count == 1 else [f"x{i}" for i in range(count)]))
         self.likelihood = likelihood
         model = copy.deepcopy(model).cpu()
-        if not all(m.num_units for m in model.modules() if isinstance(m, ConcreteDropout)):
+        if not all(site.num_units for site in sites_of(model)):
             sample(model, inputs, num_samples=1, seed=0, output=_tensor)  # sites count the units of what they see
         self.draws = Draws(model, names=names)
         self.num_noise = self.draws.num_noise

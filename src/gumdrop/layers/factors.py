@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from gumdrop.functional.devices import sent
 from gumdrop.functional.masks import dropout_scale
-from gumdrop.layers.site import ConcreteDropout, FactorSource
+from gumdrop.layers.site import ConcreteDropout, FactorSource, sites_of
 
 
 def bernoulli_factors(noise: Callable[[ConcreteDropout, int], Tensor]) -> FactorSource:
@@ -26,7 +26,7 @@ def bernoulli_factors(noise: Callable[[ConcreteDropout, int], Tensor]) -> Factor
 @contextlib.contextmanager
 def factors_from(source: FactorSource | None, model: nn.Module) -> Iterator[None]:
     """Context in which the sites of a model multiply by given factors; None leaves that to the sites."""
-    before = [(site, site.factor_source) for site in model.modules() if isinstance(site, ConcreteDropout)]
+    before = [(site, site.factor_source) for site in sites_of(model)]
     try:
         for site, _ in before:
             site.factor_source = source

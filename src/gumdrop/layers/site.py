@@ -286,3 +286,8 @@ class ConcreteDropout(nn.Module):
         state = ", fixed" if self.is_fixed else ""
         strength = "" if self.strength == 1 else f", strength={self.strength:g}"
         return f"num_units={self.num_units}, {rates}, temperature={self.temperature}{strength}{state}"
+
+
+def sites_of(model: nn.Module) -> list[ConcreteDropout]:
+    """List all sites."""
+    return [module for module in model.modules() if isinstance(module, ConcreteDropout)]

@@ -11,6 +11,7 @@ from torch.nn import functional as F
 from gumdrop.functional.floats import widened
 from gumdrop.likelihoods.gaussian import Gaussian, gaussian_nll, split_gaussian
 from gumdrop.likelihoods.mixture import RegressionPrediction
+from gumdrop.likelihoods.prediction import kept
 from gumdrop.likelihoods.scaled_mixture import draw_moments, in_parts, quantile
 from gumdrop.likelihoods.target_scale import TargetScale
 
@@ -39,9 +40,7 @@ class HurdlePrediction(RegressionPrediction):
         Raises:
             ValueError: If the draws were not kept.
         """
-        if self.draw_atoms is None:
-            raise ValueError("the draws were not kept; predict with `keep_draws=True`")
-        return self.draw_atoms.mean(0)
+        return kept(self.draw_atoms).mean(0)
 
     @property
     def _rest(self) -> Tensor:
@@ -62,11 +61,8 @@ class HurdlePrediction(RegressionPrediction):
         density = super().on(scale)
         if not scale.atoms:
             return density
-        assert self.draw_atoms is not None
-        of_draws = draw_moments(*self.components(), scale)[0]
-        mean, epistemic, aleatoric = beside_atoms(
-            density.mean, density.variance, of_draws, self.draw_atoms, scale.atoms
-        )
+        of_draws, atoms = draw_moments(*self.components(), scale)[0], kept(self.draw_atoms)
+        mean, epistemic, aleatoric = beside_atoms(density.mean, density.variance, of_draws, atoms, scale.atoms)
         return replace(density, mean=mean, epistemic=epistemic, aleatoric=aleatoric)
 
     def log_prob(self, target: Tensor) -> Tensor:

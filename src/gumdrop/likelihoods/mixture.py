@@ -11,6 +11,7 @@ from torch import Tensor
 
 from gumdrop.likelihoods import scaled_mixture
 from gumdrop.likelihoods.conformal import ConformalPrediction
+from gumdrop.likelihoods.prediction import kept
 from gumdrop.likelihoods.target_scale import PLAIN, TargetScale
 
 
@@ -116,8 +117,8 @@ class RegressionPrediction(ConformalPrediction):
         within, aleatoric = (
             torch.stack([getattr(part, name) for part in parts]).mean(0) for name in ("epistemic", "aleatoric")
         )
-        kept = {name: [getattr(part, name) for part in parts] for name in cls.by_draw}
-        joined = {name: None if any(each is None for each in of) else torch.cat(of) for name, of in kept.items()}
+        draws_of = {name: [getattr(part, name) for part in parts] for name in cls.by_draw}
+        joined = {name: None if any(each is None for each in of) else torch.cat(of) for name, of in draws_of.items()}
         epistemic = within + means.var(0, correction=0)
         return replace(parts[0], mean=means.mean(0), epistemic=epistemic, aleatoric=aleatoric, **joined).on(scale)  # type: ignore[arg-type]
 
@@ -142,9 +143,7 @@ class RegressionPrediction(ConformalPrediction):
         Raises:
             ValueError: If the draws were not kept.
         """
-        if self.draw_means is None or self.draw_variances is None:
-            raise ValueError("the draws were not kept; predict with `keep_draws=True`")
-        return self.draw_means, self.draw_variances
+        return kept(self.draw_means), kept(self.draw_variances)
 
     @property
     def covariance(self) -> Tensor:

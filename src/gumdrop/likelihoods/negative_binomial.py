@@ -13,6 +13,7 @@ from gumdrop.functional.floats import finite_exp, widened
 from gumdrop.likelihoods.incomplete_beta import incomplete_beta
 from gumdrop.likelihoods.likelihood import Likelihood, check_same_shape, per_example
 from gumdrop.likelihoods.poisson import CountPrediction
+from gumdrop.likelihoods.prediction import kept
 from gumdrop.likelihoods.running import RunningMoments
 
 LEAST, LARGEST = math.log(1e-8), math.log(1e8)
@@ -73,8 +74,7 @@ class NegativeBinomialPrediction(CountPrediction):
         return self.mean + self.overdispersion
 
     def _log_dispersions(self) -> Tensor:
-        assert self.draw_log_dispersions is not None  # they are kept with the rates
-        return self.draw_log_dispersions
+        return kept(self.draw_log_dispersions)
 
     def _log_masses(self, counts: Tensor) -> Tensor:
         log_rates = self._log_rates()
@@ -141,15 +141,15 @@ class NegativeBinomial(Likelihood):
         self, draws: Iterable[Tensor], num_samples: int, *, keep_draws: bool = True
     ) -> NegativeBinomialPrediction:
         """Make a mixture of negative binomial distributions for each row."""
-        moments, beyond, kept = RunningMoments(), RunningMoments(), []
+        moments, beyond, every = RunningMoments(), RunningMoments(), []
         for result in draws:
             log_rates, log_dispersions = split_counts(widened(result))
             rates = finite_exp(log_rates)
             moments.add(rates)
             beyond.add(rates.square() * log_dispersions.clamp(LEAST, LARGEST).exp())
             if keep_draws:
-                kept.append((log_rates, log_dispersions))
-        of_draws = [torch.cat(each) for each in zip(*kept, strict=True)] if kept else [None, None]
+                every.append((log_rates, log_dispersions))
+        of_draws = [torch.cat(each) for each in zip(*every, strict=True)] if every else [None, None]
         return NegativeBinomialPrediction(moments.mean, moments.variance, of_draws[0], of_draws[1], beyond.mean)
 
 

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from gumdrop.functional.floats import finite_exp, widened
 from gumdrop.likelihoods.likelihood import Likelihood, check_same_shape, per_example
-from gumdrop.likelihoods.prediction import NumberPrediction
+from gumdrop.likelihoods.prediction import NumberPrediction, kept
 from gumdrop.likelihoods.running import RunningMoments
 
 
@@ -52,9 +52,7 @@ class CountPrediction(NumberPrediction):
         return self.mean
 
     def _log_rates(self) -> Tensor:
-        if self.draw_log_rates is None:
-            raise ValueError("the draws were not kept; predict with `keep_draws=True`")
-        return self.draw_log_rates
+        return kept(self.draw_log_rates)
 
     def _log_masses(self, counts: Tensor) -> Tensor:
         """Log probability of counts under each draw, shape (S, N, ...)."""
@@ -122,10 +120,10 @@ class Poisson(Likelihood):
 
     def predict(self, draws: Iterable[Tensor], num_samples: int, *, keep_draws: bool = True) -> CountPrediction:
         """Make a mixture of Poisson distributions for each row."""
-        moments, kept = RunningMoments(), []
+        moments, every = RunningMoments(), []
         for result in draws:
             log_rates = widened(result)
             moments.add(finite_exp(log_rates))
             if keep_draws:
-                kept.append(log_rates)
-        return CountPrediction(moments.mean, moments.variance, torch.cat(kept) if kept else None)
+                every.append(log_rates)
+        return CountPrediction(moments.mean, moments.variance, torch.cat(every) if every else None)

@@ -81,6 +81,13 @@ class Prediction(ABC):
         return None
 
 
+def kept(draws: Tensor | None) -> Tensor:
+    """Draws of a prediction, which may not be there."""
+    if draws is None:
+        raise ValueError("the draws were not kept; predict with `keep_draws=True`")
+    return draws
+
+
 @dataclass(frozen=True)
 class NumberPrediction(Prediction):
     """What drawn functions say of the numbers of N rows: moments, and quantiles of a mixture."""

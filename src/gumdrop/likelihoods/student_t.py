@@ -8,11 +8,10 @@ import torch
 from torch import Tensor
 
 from gumdrop.functional.floats import finite_exp, widened
-from gumdrop.likelihoods.gaussian import Gaussian, gaussians_of, split_gaussian
+from gumdrop.likelihoods.gaussian import Gaussian, split_gaussian
 from gumdrop.likelihoods.incomplete_beta import incomplete_beta
 from gumdrop.likelihoods.likelihood import check_same_shape, per_example
-from gumdrop.likelihoods.prediction import NumberPrediction
-from gumdrop.likelihoods.running import RunningMoments
+from gumdrop.likelihoods.prediction import NumberPrediction, kept
 
 DEGREES = 4.0
 STEPS, CLOSE = 100, 1e-9
@@ -71,9 +70,7 @@ class StudentTPrediction(NumberPrediction):
 
     def components(self) -> tuple[Tensor, Tensor]:
         """Give the medians and squared scales of the draws, (S, N, D) each."""
-        if self.draw_locations is None or self.draw_square_scales is None:
-            raise ValueError("the draws were not kept; predict with `keep_draws=True`")
-        return self.draw_locations, self.draw_square_scales
+        return kept(self.draw_locations), kept(self.draw_square_scales)
 
     def log_prob(self, target: Tensor) -> Tensor:
         """Log density of observations, (N, D), under the mixture, jointly over the outputs of a row, (N,), in nats."""
@@ -147,15 +144,6 @@ class StudentT(Gaussian):
 
     def predict(self, draws: Iterable[Tensor], num_samples: int, *, keep_draws: bool = True) -> StudentTPrediction:  # type: ignore[override]
         """Make a mixture of Student's t for each row."""
-        of_draws, of_noise, kept = RunningMoments(), RunningMoments(), []
-        for result in draws:
-            location, square = gaussians_of(widened(result), self.log_variance, self.temperature)
-            of_draws.add(location)
-            of_noise.add(square)
-            if keep_draws:
-                kept.append((location, square))
-        locations, squares = (torch.cat(each) for each in zip(*kept, strict=True)) if kept else (None, None)
-        factor = self.degrees / (self.degrees - 2) if self.degrees > 2 else math.inf
-        return StudentTPrediction(
-            of_draws.mean, of_draws.variance, of_noise.mean * factor, locations, squares, self.degrees
-        )
+        of = super().predict(draws, num_samples, keep_draws=keep_draws)  # whose moments are those of medians and scales
+        noise = of.aleatoric * (self.degrees / (self.degrees - 2) if self.degrees > 2 else math.inf)
+        return StudentTPrediction(of.mean, of.epistemic, noise, of.draw_means, of.draw_variances, self.degrees)

@@ -16,6 +16,7 @@ from gumdrop.layers.in_place import DropInPlace
 from gumdrop.layers.kinds import kind_of
 from gumdrop.layers.numbers import InCode
 from gumdrop.layers.passes import open_passes
+from gumdrop.layers.site import sites_of
 from gumdrop.machine.notes import warn
 from gumdrop.networks.choice import choose, reads_one_unit, weight_matrix_of
 from gumdrop.networks.plain_dropout import (
@@ -235,10 +236,9 @@ def _calls_each_site_once(model: nn.Module) -> bool:
     """Tell whether a model is a chain of layers, none of which stands in it twice, so that each call is a pass."""
     if SITE in model._modules:
         return not isinstance(model._modules[SITE], InCode)
-    sites = [site for site in model.modules() if isinstance(site, ConcreteDropout)]
     places = [m for _, m in model.named_modules(remove_duplicate=False) if isinstance(m, ConcreteDropout)]
-    parts = [part for part in model.children() if any(isinstance(m, ConcreteDropout) for m in part.modules())]
-    return type(model) is nn.Sequential and len(sites) == len(places) and all(map(_calls_each_site_once, parts))
+    parts, count = [part for part in model.children() if sites_of(part)], len(sites_of(model))
+    return type(model) is nn.Sequential and count == len(places) and all(map(_calls_each_site_once, parts))
 
 
 def _listed(reasons: Mapping[str, str], most: int = 5) -> str:

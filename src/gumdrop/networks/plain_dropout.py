@@ -12,6 +12,7 @@ from gumdrop.layers.in_place import DropInPlace, dropout_kind_of
 from gumdrop.layers.inner_dropout import drops_between_layers, inner_dropout
 from gumdrop.layers.kinds import kind_of
 from gumdrop.layers.numbers import attach_in_code, attach_in_place, methods_that_read
+from gumdrop.layers.site import sites_of
 from gumdrop.networks.choice import set_aside
 from gumdrop.networks.reading import depends_on, drops_by, rates_in_text
 from gumdrop.networks.tracing import Neighbours
@@ -76,7 +77,7 @@ def switch_off_replaced(model: nn.Module, replaced: Iterable[str]) -> None:
         else:
             setattr(model.get_submodule(around), own, 0.0)
     for module in model.modules():
-        if isinstance(module, nn.TransformerEncoder) and any(isinstance(m, ConcreteDropout) for m in module.modules()):
+        if isinstance(module, nn.TransformerEncoder) and sites_of(module):
             # Its nested tensors serve only the fused path of its layers, which their sites rule out.
             module.use_nested_tensor = False
 

@@ -7,8 +7,9 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from gumdrop.layers import ConcreteDropout, HomoscedasticNoise, dropout_blocks
+from gumdrop.layers import HomoscedasticNoise, dropout_blocks
 from gumdrop.layers.attach import check_rates
+from gumdrop.layers.site import sites_of
 from gumdrop.networks.learn import Model
 
 RATE_LR = 0.005
@@ -149,7 +150,7 @@ def parameter_groups(
     """
     if not weight_decay >= 0:
         raise ValueError(f"`weight_decay` must be at least 0, got {weight_decay}")
-    sites = [each for each in model.modules() if isinstance(each, ConcreteDropout) and not each.is_fixed]
+    sites = [site for site in sites_of(model) if not site.is_fixed]
     logits = {id(site.scaled_logit): site.scaled_logit for site in sites}
     noise = {id(m.log_variance): m.log_variance for m in model.modules() if isinstance(m, HomoscedasticNoise)}
     weights = [parameter for parameter in model.parameters() if id(parameter) not in logits | noise]

@@ -18,6 +18,7 @@ from gumdrop.layers.attach import check_rates
 from gumdrop.layers.inner_dropout import inner_dropout
 from gumdrop.layers.numbers import keep_asking
 from gumdrop.layers.passes import drawn_once
+from gumdrop.layers.site import sites_of
 from gumdrop.prediction.randomness import OwnRandomness
 from gumdrop.prediction.twins import twin_of
 
@@ -66,7 +67,7 @@ class Stochastic(NamedTuple):
         """Look for it; ``maskless`` says whether dropout counts that cannot be given masks."""
         modules = list(model.modules())
         found = cls(
-            [m for m in modules if isinstance(m, ConcreteDropout)],
+            sites_of(model),
             [m for m in modules if isinstance(m, (nn.Dropout, nn.Dropout1d, nn.Dropout2d, nn.Dropout3d)) and m.p > 0],
             [m for m in modules if maskless and inner_dropout(m)],
         )

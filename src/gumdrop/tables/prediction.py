@@ -2,6 +2,7 @@
 
 import dataclasses
 import functools
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -152,15 +153,9 @@ def _predict_part(
 
 def _joined(one: Encoded, other: Encoded) -> Encoded:
     """The counts of two parts of a table together."""
-    unseen = {column: dict(counts) for column, counts in one.unseen.items()}
-    missing, outside = dict(one.missing), dict(one.outside)
-    for column, counts in other.unseen.items():
-        _add(unseen.setdefault(column, {}), counts)
-    _add(missing, other.missing)
-    _add(outside, other.outside)
+    missing, outside = Counter(one.missing) + Counter(other.missing), Counter(one.outside) + Counter(other.outside)
+    unseen: dict[str, dict[str, int]] = {
+        name: Counter(one.unseen.get(name, {})) + Counter(other.unseen.get(name, {}))
+        for name in one.unseen | other.unseen
+    }
     return Encoded(one.x, unseen, missing, outside, one.odd_cells, one.unknown)
-
-
-def _add(total: dict[str, int], counts: dict[str, int]) -> None:
-    for key, count in counts.items():
-        total[key] = total.get(key, 0) + count

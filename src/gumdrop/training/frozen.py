@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from gumdrop.functional.devices import sent
 from gumdrop.layers import UNIT, ConcreteDropout
 from gumdrop.layers.factors import factors_from
+from gumdrop.layers.site import sites_of
 from gumdrop.prediction.draws import Output, drawn
 from gumdrop.prediction.inputs import Arguments
 from gumdrop.prediction.twins import twin_of
@@ -75,8 +76,3 @@ class FrozenNetwork:
     def _call(self, x: Arguments) -> Tensor:
         result = x.call(self.twin)
         return result if self.output is None else self.output(result)
-
-
-def sites_of(model: nn.Module) -> list[ConcreteDropout]:
-    """List all sites."""
-    return [module for module in model.modules() if isinstance(module, ConcreteDropout)]

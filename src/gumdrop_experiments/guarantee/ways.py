@@ -80,7 +80,7 @@ def mapie(split: Split) -> Ends:
     from mapie.regression import CrossConformalRegressor
 
     trees = HistGradientBoostingRegressor(random_state=split.seed)
-    model = CrossConformalRegressor(trees, confidence_level=COVERAGES, method="plus", cv=FOLDS)
+    model = CrossConformalRegressor(trees, confidence_level=COVERAGES, method="plus", cv=FOLDS, random_state=split.seed)
     found = model.fit_conformalize(split.x, split.y).predict_interval(split.x_test)[1]
     return np.moveaxis(found, 2, 0)
 

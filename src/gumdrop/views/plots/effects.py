@@ -5,11 +5,10 @@ from collections.abc import Sequence
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import MaxNLocator
 from numpy.typing import ArrayLike
 
 from gumdrop.views.plots.errors import DAY
-from gumdrop.views.plots.style import BLUE, ORANGE, PERCENT, Amounts, dress, shortened_text
+from gumdrop.views.plots.style import BLUE, ORANGE, PERCENT, dress, round_ticks, shortened_text
 
 
 def effect_of_number(
@@ -28,8 +27,7 @@ def effect_of_number(
     ax = _frame(ax, shares)
     ax.fill_between(x, y - half, y + half, color=ORANGE, alpha=0.3, linewidth=0)
     ax.plot(x, y, "o-" if len(x) < 9 else "-", color=BLUE, markersize=3, linewidth=1.6)
-    ax.xaxis.set_major_locator(MaxNLocator(3 if dates else 4, steps=[1, 2, 2.5, 5, 10]))
-    ax.xaxis.set_major_formatter(DAY if dates else Amounts())
+    round_ticks(ax.xaxis, 3 if dates else 4, DAY if dates else None)
     return dress(ax, shortened_text(name, 26), shortened_text(label, 22))
 
 
@@ -59,6 +57,5 @@ def effect_of_category(
 def _frame(ax: Axes | None, shares: bool) -> Axes:
     if ax is None:
         ax = Figure(figsize=(2.65, 2.1), layout="constrained").add_subplot()
-    ax.yaxis.set_major_locator(MaxNLocator(4, steps=[1, 2, 2.5, 5, 10]))
-    ax.yaxis.set_major_formatter(PERCENT if shares else Amounts())
+    round_ticks(ax.yaxis, 4, PERCENT if shares else None)
     return ax

@@ -21,6 +21,7 @@ from gumdrop.views.plots.style import (
     axes_or_new,
     dress,
     evenly_spread,
+    round_ticks,
     set_apart,
     shortened_text,
 )
@@ -94,10 +95,7 @@ def residuals_by_number(
     part = np.searchsorted(edges, x)
     for k in np.unique(part):
         _mean(ax, float(np.median(x[part == k])), y[part == k])
-    ax.xaxis.set_major_locator(
-        MaxNLocator(3 if dates else 4, steps=[1, 2, 2.5, 5, 10], integer=bool((x == x.round()).all()))
-    )
-    ax.xaxis.set_major_formatter(DAY if dates else Amounts())
+    round_ticks(ax.xaxis, 3 if dates else 4, DAY if dates else None, integer=bool((x == x.round()).all()))
     return dress(ax, shortened_text(name, 32), "residual (SD)")
 
 

@@ -24,6 +24,7 @@ from gumdrop.views.plots.style import (
     add_legend,
     axes_or_new,
     dress,
+    round_ticks,
     set_apart,
     shortened_text,
     unit_square,
@@ -102,8 +103,7 @@ def predicted_against_observed(
         points.set_gid(gid)
     long = np.ptp(truth) < abs(truth).max() / 100  # such as times: labels need all digits
     for axis in (ax.xaxis, ax.yaxis):
-        axis.set_major_locator(MaxNLocator(2 if long else 4, steps=[1, 2, 2.5, 5, 10]))
-        axis.set_major_formatter(Amounts())
+        round_ticks(axis, 2 if long else 4)
     return dress(ax, f"observed {shortened_text(name, 24)}", f"predicted {shortened_text(name, 24)}")
 
 
@@ -153,8 +153,7 @@ def distribution(values: ArrayLike, *, name: str, shares: bool = False, ax: Axes
     ax = axes_or_new(ax)
     numbers = np.asarray(values, dtype=float)
     ax.hist(numbers, bins=int(np.clip(np.sqrt(numbers.size), 4, 30)), color=PINK, rwidth=0.92)
-    ax.xaxis.set_major_locator(MaxNLocator(4, steps=[1, 2, 2.5, 5, 10]))
-    ax.xaxis.set_major_formatter(PERCENT if shares else Amounts())
+    round_ticks(ax.xaxis, 4, PERCENT if shares else None)
     return _counted(dress(ax, shortened_text(name, 40), "rows"), ax.yaxis)
 
 
@@ -185,8 +184,7 @@ def sorted_intervals(
     rows = order[pick]
     ax.vlines(pick + 1, low[rows], high[rows], color=PINK, alpha=0.4, linewidth=min(6.0, max(0.8, 150 / len(pick))))
     ax.plot(pick + 1, guess[rows], ".", color=INK, markersize=3)
-    ax.yaxis.set_major_locator(MaxNLocator(5, steps=[1, 2, 2.5, 5, 10]))
-    ax.yaxis.set_major_formatter(Amounts())
+    round_ticks(ax.yaxis, 5)
     label = f"predicted {shortened_text(name, 24)}"
     return _counted(dress(ax, "rows, smallest prediction first", label), ax.xaxis)
 
@@ -201,8 +199,7 @@ def uncertainty_parts(epistemic: ArrayLike, aleatoric: ArrayLike, *, label: str,
     ax.fill_between(pick + 1, noise, color=BLUE, label="aleatoric", step="mid", linewidth=0)
     ax.fill_between(pick + 1, noise, noise + lacking, color=ORANGE, label="epistemic", step="mid", linewidth=0)
     ax.set_ylim(0, 1.3 * float((noise + lacking).max()) or 1.0)  # room for the legend
-    ax.yaxis.set_major_locator(MaxNLocator(5, steps=[1, 2, 2.5, 5, 10]))
-    ax.yaxis.set_major_formatter(Amounts())
+    round_ticks(ax.yaxis, 5)
     return add_legend(_counted(dress(ax, "rows, surest first", label), ax.xaxis))
 
 

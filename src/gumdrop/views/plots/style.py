@@ -5,9 +5,10 @@ from typing import Any, Literal
 
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.axis import Axis
 from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.figure import Figure
-from matplotlib.ticker import Formatter, FuncFormatter
+from matplotlib.ticker import Formatter, FuncFormatter, MaxNLocator
 from numpy.typing import NDArray
 
 from gumdrop.machine.numerals import MINUS, shortened
@@ -34,6 +35,12 @@ class Amounts(Formatter):
     def format_ticks(self, values: Sequence[float]) -> list[str]:
         """Write all ticks of an axis."""
         return [text.replace("-", MINUS) for text in shortened(list(map(float, values)))]
+
+
+def round_ticks(axis: Axis, most: int, form: Formatter | None = None, *, integer: bool = False) -> None:
+    """Put at most so many ticks at an axis, at round numbers, which are written plainly unless a form is given."""
+    axis.set_major_locator(MaxNLocator(most, steps=[1, 2, 2.5, 5, 10], integer=integer))
+    axis.set_major_formatter(form or Amounts())
 
 
 def set_apart(values: NDArray[np.float64]) -> Numbers:

@@ -3,7 +3,6 @@
 from collections.abc import Mapping, Sequence
 
 from matplotlib.axes import Axes
-from matplotlib.ticker import MaxNLocator
 from numpy.typing import ArrayLike
 
 from gumdrop.views.plots.style import (
@@ -11,10 +10,10 @@ from gumdrop.views.plots.style import (
     PALETTE,
     PERCENT,
     SIZE,
-    Amounts,
     add_legend,
     axes_or_new,
     dress,
+    round_ticks,
     shortened_text,
     unit_square,
 )
@@ -38,8 +37,7 @@ def survival_curves(
         ax.step(values, whole, where="post", color=INK, linewidth=1.4, linestyle=":", label="Kaplan-Meier")
     ax.set_ylim(-0.02, 1.03)
     ax.yaxis.set_major_formatter(PERCENT)
-    ax.xaxis.set_major_locator(MaxNLocator(4, steps=[1, 2, 2.5, 5, 10]))
-    ax.xaxis.set_major_formatter(Amounts())
+    round_ticks(ax.xaxis, 4)
     dress(ax, shortened_text(name, 40), "probability of more")
     return add_legend(ax, loc="lower left", bbox_to_anchor=(0, 1), ncols=2)  # above: curves are everywhere below
 

@@ -13,19 +13,19 @@ BUDGETS = {
     "functional": 413,
     "layers": 2040,
     "likelihoods": 2711,
-    "machine": 515,
+    "machine": 517,
     "metrics": 1037,
     "networks": 1838,
     "objective": 347,
     "prediction": 1732,
-    "tables": 7911,
+    "tables": 7907,
     "training": 2411,
     "views": 2988,
 }
 """Lines of a room. Lower a figure when lines go; raise one only with a word in the commit on what was not replaced."""
 
 
-EXPERIMENTS = 19_317
+EXPERIMENTS = 19_314
 """Lines of all experiments."""
 
 

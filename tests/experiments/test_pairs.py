@@ -13,7 +13,7 @@ pytest.importorskip("captum")
 
 
 def test_pairs_leave_their_numbers_and_figures(tmp_path, monkeypatch) -> None:
-    monkeypatch.setattr(experiment, "FIRST_IMAGE", 0)
+    monkeypatch.setattr(experiment, "UNSEEN", slice(None))
     monkeypatch.setattr(experiment, "PAIRS", ((4, 9),))
     write_digits(tmp_path / "data" / "mnist")
     out = tmp_path / "out"

@@ -6,6 +6,8 @@ from collections.abc import Iterator, Sequence
 import torch
 from torch import nn
 
+ROWS_FOR_THREADS = 20_000
+"""Rows from which threads share predictions and trees; below, they wait for each other, minutes on a busy machine."""
 SMALL_STEP = 2**18
 """Outputs of the widest layer, of all networks and rows of a step, below which it is taken with one thread."""
 

@@ -14,9 +14,7 @@ from threadpoolctl import threadpool_limits
 from torch import Tensor
 
 from gumdrop.likelihoods import ClassificationPrediction, RegressionPrediction
-
-ROWS_FOR_THREADS = 20_000
-"""Rows from which trees grow on several threads; below, these wait for each other, for minutes on a busy machine."""
+from gumdrop.machine.threads import ROWS_FOR_THREADS
 
 
 def _threads_for(num_rows: int) -> contextlib.AbstractContextManager[object]:

@@ -13,7 +13,7 @@ from gumdrop.ensembles import RegressionEnsemble
 from gumdrop.ensembles.drawn import DrawnFunctions
 from gumdrop.ensembles.models import Ensemble
 from gumdrop.layers import PiecewiseLinear
-from gumdrop.machine.threads import limited_threads
+from gumdrop.machine.threads import ROWS_FOR_THREADS, limited_threads
 from gumdrop.networks.mlp import ACTIVATIONS, Activation
 from gumdrop.tables.cells import completions, mark_unknown
 from gumdrop.tables.conformal import Conformal
@@ -25,8 +25,6 @@ from gumdrop.tables.task import Cut, Measure, Prediction, TableTask, task_of
 
 MOST_DRAWS = 100_000
 ROWS_OF_A_PART = 65536
-ROWS_FOR_THREADS = 20_000
-"""Rows from which several threads predict; below, these wait for each other on a busy machine."""
 ODD = {"missing": "missing_cells", "unseen": "unseen_cells", "outside": "outside_cells"}
 """What may be odd about a cell, and the column of the predictions that counts it for each row."""
 DISTANCES_AT_ONCE = 2**22

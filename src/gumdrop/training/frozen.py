@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from gumdrop.functional.devices import sent
 from gumdrop.layers import UNIT, ConcreteDropout
+from gumdrop.layers.block import NEVER
 from gumdrop.layers.factors import factors_from
 from gumdrop.layers.site import sites_of
 from gumdrop.prediction.draws import Output, drawn
@@ -17,8 +18,6 @@ from gumdrop.prediction.inputs import Arguments
 from gumdrop.prediction.twins import twin_of
 from gumdrop.prediction.vmap import Chunk, run_batched
 
-NEVER = -200.0
-"""Logit of a rate that is 0 in float32."""
 JUDGES = 64
 """Draws that rates are judged by, and that the temperature is for."""
 

@@ -16,6 +16,7 @@ from gumdrop.functional.devices import sent
 from gumdrop.functional.masks import dropout_scale
 from gumdrop.functional.noise import uniform_noise
 from gumdrop.layers import UNIT
+from gumdrop.layers.block import NEVER
 from gumdrop.layers.site import sites_of
 from gumdrop.likelihoods import Gaussian, Likelihood, likelihood_of
 from gumdrop.machine.optimizers import minimise, without_compiler
@@ -26,7 +27,7 @@ from gumdrop.prediction.draws import Output
 from gumdrop.prediction.inputs import Inputs
 from gumdrop.training.data import arguments_of, check_data
 from gumdrop.training.epochs import mean_rates
-from gumdrop.training.frozen import NEVER, FrozenNetwork, Rows
+from gumdrop.training.frozen import FrozenNetwork, Rows
 from gumdrop.training.strength import is_beyond_chance, mixture_log_likelihood
 
 AS_IT_IS, TEMPERATURE, ONE_RATE, EACH_LAYER = "as it is", "temperature", "one rate", "each layer"

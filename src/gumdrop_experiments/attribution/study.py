@@ -16,7 +16,7 @@ from gumdrop_experiments.attribution.photographs import PHOTOGRAPHS, photographs
 from gumdrop_experiments.attribution.planted import planted
 from gumdrop_experiments.attribution.scores import explained
 from gumdrop_experiments.attribution.speed import speed
-from gumdrop_experiments.data.mnist import MNIST, read_mnist
+from gumdrop_experiments.data.mnist import MNIST, UNSEEN, read_mnist
 from gumdrop_experiments.harness import Plain, WithPictures, data_folder
 from gumdrop_experiments.harness.run import Run
 from gumdrop_experiments.networks.convolutional import (
@@ -27,8 +27,6 @@ from gumdrop_experiments.networks.convolutional import (
     export,
 )
 
-FIRST_IMAGE = 1000
-"""The settings of FIDO were chosen on training images; these test images were not looked at before."""
 SHOWN = 20
 SPEED_ITERATIONS, QUICK_SPEED_ITERATIONS = 20, 10
 
@@ -41,7 +39,7 @@ def study(settings: Settings, run: Run) -> WithPictures:
     fido, seed = FIDOSettings(iterations=settings.iterations), run.options.seed
     classifier = run.part("classifier", partial(_judged, run, mnist))
     model = digit_classifier(digit_network, run, mnist)
-    images = read_mnist(mnist, train=False).images[FIRST_IMAGE:]
+    images = read_mnist(mnist, train=False).images[UNSEEN]
     iterations = QUICK_SPEED_ITERATIONS if run.options.quick else SPEED_ITERATIONS
     parts = {
         "classifier": classifier,

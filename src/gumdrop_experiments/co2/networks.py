@@ -8,10 +8,9 @@ from functools import partial
 from torch import nn
 
 from gumdrop import HomoscedasticNoise, fix_dropout, learn_dropout
+from gumdrop_experiments.harness import START
 from gumdrop_experiments.training import seeded
 
-START = 0.1
-"""Where learned rates begin."""
 ACTIVATIONS: dict[str, type[nn.Module]] = {"relu": nn.ReLU, "tanh": nn.Tanh}
 
 

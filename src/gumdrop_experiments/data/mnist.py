@@ -29,6 +29,8 @@ MNIST = tuple(
 )
 """The four files of LeCun, Cortes & Burges, at two mirrors, since the first address gives them no longer."""
 
+UNSEEN = slice(1000, None)
+"""Test images that nobody had looked at when the settings of FIDO were chosen."""
 UNSIGNED_BYTE = 8
 """The element type of an IDX file that this reader knows, and the only one that MNIST uses."""
 

@@ -2,7 +2,7 @@
 
 from functools import partial
 
-from gumdrop_experiments.data.mnist import MNIST, read_mnist
+from gumdrop_experiments.data.mnist import MNIST, UNSEEN, read_mnist
 from gumdrop_experiments.gradients import Settings
 from gumdrop_experiments.gradients.bias import enumeration, identity
 from gumdrop_experiments.gradients.estimators import at_temperatures
@@ -12,7 +12,7 @@ from gumdrop_experiments.harness import Plain, data_folder
 from gumdrop_experiments.harness.run import Run
 from gumdrop_experiments.networks.convolutional import digit_classifier, digit_perceptron
 
-FIRST_IMAGE, ENUMERATED = 1000, 5
+ENUMERATED = 5
 EPOCHS, QUICK_EPOCHS = 60, 10
 
 
@@ -22,7 +22,7 @@ def study(settings: Settings, run: Run) -> Plain:
     folder = data_folder(run.options, "mnist", sources=MNIST, files=["t10k-images-idx3-ubyte.gz"])
     uci = data_folder(run.options, "uci", files=[f"{name}/data.txt" for name in SETS])
     model = digit_classifier(digit_perceptron, run, folder)
-    images = read_mnist(folder, train=False).images[FIRST_IMAGE:]
+    images = read_mnist(folder, train=False).images[UNSEEN]
     searched = partial(search, model, images[:1], settings.runs, settings.iterations, seed)
     norms = run.parts({name.replace(" ", "_"): partial(searched, *which) for name, which in at_temperatures().items()})
     epochs = QUICK_EPOCHS if quick else EPOCHS

@@ -8,15 +8,13 @@ from torch import Tensor, nn
 
 from gumdrop.attribution import FIDO, FIDOSettings
 from gumdrop_experiments.attribution.peers import Method, captum_methods, require_captum
-from gumdrop_experiments.data.mnist import MNIST, DigitImages, read_mnist
+from gumdrop_experiments.data.mnist import MNIST, UNSEEN, DigitImages, read_mnist
 from gumdrop_experiments.harness import Plain, WithPictures, data_folder
 from gumdrop_experiments.harness.run import Run
 from gumdrop_experiments.networks.convolutional import digit_classifier, digit_network
 from gumdrop_experiments.pairs import Settings
 
 PAIRS = ((4, 9), (3, 5), (1, 7))
-FIRST_IMAGE = 1000
-"""Test images before it may have been looked at when FIDO's settings were chosen."""
 CANDIDATES = 5000
 """Training images that the nearest of the other class is chosen from."""
 SHARES = tuple(i / 100 for i in range(101))
@@ -42,7 +40,7 @@ def study(settings: Settings, run: Run) -> WithPictures:
     folder = data_folder(run.options, "mnist", sources=MNIST)
     model, seed = digit_classifier(digit_network, run, folder, steps=settings.classifier_steps), run.options.seed
     train, test = read_mnist(folder), read_mnist(folder, train=False)
-    train, test = train.rows(slice(CANDIDATES)), test.rows(slice(FIRST_IMAGE, None))
+    train, test = train.rows(slice(CANDIDATES)), test.rows(UNSEEN)
     both = [(a, b) for pair in PAIRS for a, b in (pair, pair[::-1])]
     parts = run.parts({f"{a}-{b}": partial(_direction, model, train, test, settings, seed, a, b) for a, b in both})
     pictures = {name: part.pop("pictures") for name, part in parts.items()}

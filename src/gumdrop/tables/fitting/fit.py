@@ -15,7 +15,7 @@ import torch
 
 from gumdrop.machine.environment import environment
 from gumdrop.machine.files import saying_that_the_disk_is_full
-from gumdrop.machine.threads import limited_threads
+from gumdrop.machine.threads import ROWS_FOR_THREADS, limited_threads
 from gumdrop.machine.version import VERSION
 from gumdrop.tables.by_column import by_column
 from gumdrop.tables.conformal import conformal_of
@@ -25,7 +25,7 @@ from gumdrop.tables.fitting.folder import forget_training, held_folder, put_in_p
 from gumdrop.tables.fitting.settings import CONFIG_FILE, FitSettings, Reading, config_text
 from gumdrop.tables.fitting.train import CHOOSING, TESTING, TWINS, TrainedModel, train_twins, train_until_stopped
 from gumdrop.tables.folders import NEW
-from gumdrop.tables.model import ROWS_FOR_THREADS, TableModel
+from gumdrop.tables.model import TableModel
 from gumdrop.tables.model_file import save_model
 from gumdrop.tables.plain import plain
 from gumdrop.tables.profile import Profile, column_profiles

@@ -1,6 +1,7 @@
 """What runs of experiments share."""
 
 import pytest
+import torch
 
 from builders.digits import write_digits
 
@@ -9,6 +10,14 @@ from builders.digits import write_digits
 def _no_collection(monkeypatch) -> None:
     """The memory of each method is measured after a collection, which takes longer than the methods do here."""
     monkeypatch.setattr("gc.collect", lambda *_: 0)
+
+
+@pytest.fixture(autouse=True)
+def _threads():
+    """Some runs take as many threads as they are told to."""
+    threads = torch.get_num_threads()
+    yield
+    torch.set_num_threads(threads)
 
 
 @pytest.fixture

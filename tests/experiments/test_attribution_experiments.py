@@ -34,13 +34,6 @@ def data(tmp_path):
     return folder
 
 
-@pytest.fixture(autouse=True)
-def _threads():
-    threads = torch.get_num_threads()
-    yield
-    torch.set_num_threads(threads)
-
-
 @pytest.mark.slow
 def test_attribution_leaves_its_numbers_and_figures(data, tmp_path, monkeypatch, capsys) -> None:
     monkeypatch.setattr(convolutional, "CLASSIFIER_STEPS", 5)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from contextlib import nullcontext
 
@@ -12,7 +11,6 @@ import torch
 from torch import nn
 
 import gumdrop as gd
-from gumdrop import cli
 from gumdrop.likelihoods import ClassificationPrediction
 
 Image = pytest.importorskip("PIL.Image")
@@ -34,6 +32,7 @@ from gumdrop_experiments.harness.variants import START  # noqa: E402
 from gumdrop_experiments.networks.fc_densenet import DEPTHS, FCDenseNet  # noqa: E402
 from gumdrop_experiments.networks.unet import UNet  # noqa: E402
 
+from builders.reproduced import reproduced  # noqa: E402
 from builders.streets import write_pictures  # noqa: E402
 
 
@@ -186,36 +185,12 @@ def test_perfect_scores_are_perfect():
 def test_some_variants_of_a_u_net_in_bfloat16(tmp_path):
     folder, out = tmp_path / "data", tmp_path / "out"
     write_pictures(folder / "camvid", {"train": 4, "val": 2, "test": 2})
-    words = ["reproduce", "camvid", "--data", str(folder), "--out", str(out), "--height", "40", "--width", "48"]
-    words += [
-        "--network",
-        "unet",
-        "--seeds",
-        "1",
-        "--fits",
-        "2",
-        "--bfloat16",
-        "--crop",
-        "32",
-        "--epochs",
-        "1",
-        "--num-samples",
-        "2",
-        "--variants",
-        "learned from 0.05",
-        "learned",
-        "none",
-        "--regularisers",  # with these the entropy decides alone
-        "1e-8",
-        "1",
-    ]
-    assert cli.main(words) == 0
-    found = json.loads((out / "results.json").read_text())["results"]
-    assert [(variant, len(runs)) for variant, runs in found.items()] == [
-        ("none", 1),
-        ("learned", 2),
-        ("learned from 0.05", 1),
-    ]
+    words = ["--height", 40, "--width", 48, "--network", "unet", "--seeds", 1, "--fits", 2, "--bfloat16", "--crop", 32]
+    words += ["--epochs", 1, "--num-samples", 2, "--variants", "learned from 0.05", "learned", "none"]
+    words += ["--regularisers", "1e-8", 1]  # with these the entropy decides alone
+    found = reproduced("camvid", out, *words, data=folder)
+    counts = [(variant, len(runs)) for variant, runs in found.items()]
+    assert counts == [("none", 1), ("learned", 2), ("learned from 0.05", 1)]
     assert all(rates[-1] > START for run in found["learned"] for rates in run["rates"].values())
     assert all(0.05 < rates[-1] < START for rates in found["learned from 0.05"][0]["rates"].values())
     assert "Calibration error of each class" in (out / "report.html").read_text()
@@ -262,10 +237,8 @@ def test_rates_are_drawn_in_the_order_in_which_data_pass_them(name):
 def test_a_small_run_on_drawn_shapes(tmp_path):
     folder, out = tmp_path / "data", tmp_path / "out"
     write_pictures(folder / "camvid", {"train": 4, "val": 2, "test": 2})
-    words = ["reproduce", "camvid", "--data", str(folder), "--out", str(out), "--height", "40", "--width", "48"]
-    words += ["--crop", "32", "--epochs", "6", "--num-samples", "3", "--seeds", "1", "--fits", "1", "--draws"]
-    assert cli.main(words) == 0
-    found = json.loads((out / "results.json").read_text())["results"]
+    words = ["--height", 40, "--width", 48, "--crop", 32, "--epochs", 6, "--num-samples", 3, "--seeds", 1, "--fits", 1]
+    found = reproduced("camvid", out, *words, "--draws", data=folder)
     assert list(found) == ["none", "fixed 0.2", "learned", "learned, aleatoric head"]
     for variant, (run,) in found.items():
         assert run["draws"]["accuracy"] > 0.5

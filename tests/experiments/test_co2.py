@@ -1,7 +1,5 @@
 """`gumdrop reproduce co2`, on a made-up record."""
 
-import json
-
 import numpy as np
 import pytest
 import torch
@@ -9,12 +7,13 @@ from scipy.stats import multivariate_normal
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import RBF, WhiteKernel
 
-from gumdrop import cli
 from gumdrop_experiments.co2 import sampled, training
 from gumdrop_experiments.co2.networks import NETWORKS, build
 from gumdrop_experiments.co2.page import point_estimate
 from gumdrop_experiments.co2.series import LEFT_OUT, explained, series
 from gumdrop_experiments.data.mauna_loa import MaunaLoa
+
+from builders.reproduced import reproduce, reproduced, results_of
 
 
 def record(months: int = 420) -> MaunaLoa:
@@ -60,25 +59,18 @@ def test_a_record_that_is_too_short_is_an_error() -> None:
         series(record(200))
 
 
-SMALL = ("--width", "16", "--steps", "30", "--learned-steps", "40", "--num-samples", "20", "--chain-draws", "20")
-
-
-def reproduce(data, out, *more) -> int:
-    words = ("--quick", "--data", str(data), "--out", str(out))
-    return cli.main(["reproduce", "co2", *words, *more])
+SMALL = ("--quick", "--width", 16, "--steps", 30, "--learned-steps", 40, "--num-samples", 20, "--chain-draws", 20)
 
 
 def test_a_small_run_leaves_every_figure_and_number(data, tmp_path, monkeypatch, capsys) -> None:
     monkeypatch.setattr(sampled, "installed", lambda: False)
-    state, out = torch.get_rng_state(), tmp_path / "out"
-    assert reproduce(data, out, *SMALL, "--networks", "fixed", "narrow") == 0
+    out = tmp_path / "out"
+    results = reproduced("co2", out, *SMALL, "--networks", "fixed", "narrow", data=data)
     assert "numpyro is not installed, so gp-sampled is left out" in capsys.readouterr().out
-    assert torch.equal(torch.get_rng_state(), state)
-    contents = json.loads((out / "results.json").read_text())
-    assert contents["figures"] == ["co2-record.png", "co2-fixed.png", "co2-narrow.png", "co2-fit.png"]
-    networks, processes = contents["results"]["networks"], contents["results"]["processes"]
+    assert {path.stem for path in out.glob("*.png")} == {"co2-record", "co2-fixed", "co2-narrow", "co2-fit"}
+    networks, processes = results["networks"], results["processes"]
     assert set(networks) == {"relu-fixed", "tanh-fixed", "relu-narrow", "tanh-narrow"}
-    assert len(contents["results"]["asked"]) == 523
+    assert len(results["asked"]) == 523
     for name, network in networks.items():
         assert len(network["curve"]["mean"]) == 523
         assert ("fixed" in name) == (network["rates"] == pytest.approx([0.2] * 5))
@@ -92,8 +84,7 @@ def test_a_small_run_leaves_every_figure_and_number(data, tmp_path, monkeypatch,
     assert "GP, seasonal kernel" in page
 
     (out / "parts" / "tanh-fixed.json").unlink()
-    assert reproduce(data, out, *SMALL, "--networks", "scripts", "--resume") == 0, "more networks can be added"
-    results = json.loads((out / "results.json").read_text())["results"]
+    results = reproduced("co2", out, *SMALL, "--networks", "scripts", "--resume", data=data)  # more can be added
     assert list(results["networks"]) == ["relu-scripts", "tanh-scripts", "relu-fixed", "relu-narrow", "tanh-narrow"]
     assert results["networks"]["relu-narrow"] == networks["relu-narrow"]
     page = (out / "report.html").read_text()
@@ -107,11 +98,11 @@ def test_a_network_that_was_stopped_is_reported_as_it_is(data, tmp_path, monkeyp
     monkeypatch.setattr(training, "SAVED_EVERY", 10)
     out = tmp_path / "out"
     found, schedule = series(record()), training.Schedule(steps=20, bfloat16=False, seed=0)
-    assert reproduce(data, out, *SMALL, "--networks", "narrow") == 0
+    assert reproduce("co2", out, *SMALL, "--networks", "narrow", data=data) == 0
     state = out / "parts" / "relu-learned.checkpoint"
     looks = training.train(build(NETWORKS["relu-learned"], width=16, seed=0), found, schedule, state)
-    assert reproduce(data, out, *SMALL, "--networks", "narrow", "--resume") == 0
-    results = json.loads((out / "results.json").read_text())["results"]
+    assert reproduce("co2", out, *SMALL, "--networks", "narrow", "--resume", data=data) == 0
+    results = results_of(out)
     assert results["networks"]["relu-learned"]["looks"][-1]["rmse"] == pytest.approx(looks[-1]["rmse"], abs=1e-3)
     assert "asked as they were: ReLU 5 × 1024, learned p after 20 steps." in (out / "report.html").read_text()
     assert (out / "parts" / "relu-learned-20.json").exists(), "it is asked once"
@@ -184,8 +175,7 @@ def test_halves_of_the_record_have_the_density_of_the_whole() -> None:
 def test_hyper_parameters_are_sampled_where_numpyro_is_there(data, tmp_path) -> None:
     pytest.importorskip("numpyro")
     out = tmp_path / "out"
-    assert reproduce(data, out, *SMALL, "--networks", "narrow") == 0
-    processes = json.loads((out / "results.json").read_text())["results"]["processes"]
+    processes = reproduced("co2", out, *SMALL, "--networks", "narrow", data=data)["processes"]
     assert list(processes["sampled"]["parameters"]) == list(point_estimate(processes["squared-exponential"]))
     for one in processes["sampled"]["parameters"].values():
         assert np.shape(one["trace"]) == (2, 20)

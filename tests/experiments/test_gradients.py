@@ -68,14 +68,6 @@ def test_straight_through_is_exact_where_the_objective_is_linear() -> None:
     torch.testing.assert_close(slope.mean(0), exact_gradient(LOGIT, lambda masks: masks @ WEIGHT))
 
 
-@pytest.fixture
-def _threads():
-    threads = torch.get_num_threads()
-    yield
-    torch.set_num_threads(threads)
-
-
-@pytest.mark.usefixtures("_threads")
 def test_a_run_leaves_its_numbers_and_figures(tmp_path, monkeypatch) -> None:
     data = tmp_path / "data"
     write_digits(data / "mnist", count=1030)

@@ -3,26 +3,23 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 import math
 
 import pytest
 import torch
 
-from gumdrop import cli
 from gumdrop_experiments.line import study
 from gumdrop_experiments.line.study import SIZES, STRENGTHS, TUNED_SIZES, even_network, points
+
+from builders.reproduced import reproduced
 
 
 def test_a_small_run_leaves_every_figure_and_number(tmp_path, monkeypatch) -> None:
     monkeypatch.setattr(study, "QUICK", tuple(dataclasses.replace(scale, num_samples=4) for scale in study.QUICK))
-    state = torch.get_rng_state()
-    words = ["reproduce", "line", "--quick", "--steps", "4", "--out", str(tmp_path)]
-    assert cli.main(words) == 0
-    assert torch.equal(torch.get_rng_state(), state)
-    contents = json.loads((tmp_path / "results.json").read_text())
-    assert contents["figures"] == ["line-fits.png", "line-fits-narrow.png", "line-uncertainty.png", "line-rates.png"]
-    for network in contents["results"]["networks"]:
+    results = reproduced("line", tmp_path, "--quick", "--steps", 4)
+    names = ("line-fits", "line-fits-narrow", "line-uncertainty", "line-rates")
+    assert {path.name for path in tmp_path.glob("*.png")} == {f"{name}.png" for name in names}
+    for network in results["networks"]:
         for runs in (network["runs"], network["half_the_steps"]):
             assert [run["num_data"] for run in runs] == list(SIZES)
             assert all(len(run["rates"]) == 4 and run["aleatoric"] > 0 and run["epistemic"] > 0 for run in runs)

@@ -1,36 +1,24 @@
 """`gumdrop reproduce rotation`, on a few made-up digits, and the pictures that it makes."""
 
-import json
-
 import numpy as np
 import pytest
 import torch
 
-from gumdrop import cli
 from gumdrop_experiments.rotation import study
 from gumdrop_experiments.rotation.study import no_digits, rotated
 from gumdrop_experiments.scoring import auroc
 
 from builders.digits import idx, write_digits
+from builders.reproduced import reproduce, results_of
 
 
-@pytest.fixture
-def data(tmp_path):
-    write_digits(tmp_path / "data" / "mnist")
-    return tmp_path / "data"
-
-
-def run(data, out, *more) -> int:
-    return cli.main(["reproduce", "rotation", "--data", str(data), "--out", str(out), *more])
-
-
-def test_a_run_leaves_its_numbers_and_figures(data, tmp_path, monkeypatch) -> None:
+def test_a_run_leaves_its_numbers_and_figures(digits, tmp_path, monkeypatch) -> None:
     monkeypatch.setattr(study, "COMPARED", 60)
     monkeypatch.setattr(study, "COMPARED_SAMPLES", 4)
     write_digits(tmp_path / "clothes", splits=("test",), count=70, seed=1)
-    out = tmp_path / "out"
-    assert run(data, out, "--quick", "--num-samples", "6", "--others", str(tmp_path / "clothes")) == 0
-    results = json.loads((out / "results.json").read_text())["results"]
+    words = ("--quick", "--num-samples", 6, "--others", tmp_path / "clothes")
+    assert reproduce("rotation", tmp_path / "out", *words, data=digits) == 0
+    results = results_of(tmp_path / "out")
     assert results["angles"] == [50, 57, 64, 71, 78, 85, 92, 99, 106, 113, 120, 127]
     for network in results["networks"].values():
         turning = network["turning"]
@@ -39,16 +27,16 @@ def test_a_run_leaves_its_numbers_and_figures(data, tmp_path, monkeypatch) -> No
         np.testing.assert_allclose(total, np.sum(parts, axis=0), atol=0.02)
         assert set(network["telling"]) == {"shuffled pixels", "two halves", "negative", "clothes"}
         assert all(0 <= value <= 1 for scores in network["telling"].values() for value in scores.values())
-    assert (out / "rotation.png").stat().st_size > 5000
-    assert (out / "rotation-entropy.png").stat().st_size > 5000
+    for name in ("rotation.png", "rotation-entropy.png"):
+        assert (tmp_path / "out" / name).stat().st_size > 5000
 
 
-def test_pictures_of_another_size_are_an_error(data, tmp_path, capsys) -> None:
+def test_pictures_of_another_size_are_an_error(digits, tmp_path, capsys) -> None:
     folder = tmp_path / "small"
     folder.mkdir()
     (folder / "t10k-images-idx3-ubyte").write_bytes(idx(torch.zeros(4, 8, 8, dtype=torch.uint8)))
     (folder / "t10k-labels-idx1-ubyte").write_bytes(idx(torch.zeros(4, dtype=torch.uint8)))
-    assert run(data, tmp_path / "out", "--others", str(folder)) == 2
+    assert reproduce("rotation", tmp_path / "out", "--others", folder, data=digits) == 2
     assert "must be of 28 x 28 pixels, got (8, 8)" in capsys.readouterr().err
 
 

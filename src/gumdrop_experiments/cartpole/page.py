@@ -45,7 +45,6 @@ COLOURS = {"learned": plots.ORANGE, "fixed": plots.BLUE, "none": plots.INK}
 LAYERS = ("input", "hidden 1", "hidden 2")
 LEAST_SD = 1e-3
 """What is less is drawn here; a rate of 0 leaves nothing."""
-MOST_DISTANCE = 3.0
 Variants = Mapping[str, Sequence[Sequence[Plain]]]
 """For each kind of dropout, for each seed, what there is to say of each trial."""
 
@@ -171,7 +170,7 @@ def _fan(runs: Mapping[str, Sequence[Plain]]) -> Figure:
             ax.plot(time, expected, color=COLOURS[variant], linewidth=0.6, alpha=0.4)
             ax.plot(SECONDS * np.arange(1, len(real) + 1)[: len(time)], real[: len(time)], color="black", linewidth=1.6)
             title, x = f"trial {index + 1}" * (variant == "learned"), "time, s" * (variant == list(runs)[-1])
-            dress(ax, title=title, x=x, ylim=(0, MOST_DISTANCE))
+            dress(ax, title=title, x=x, ylim=(0, 3.0))
         row[0].set_ylabel(f"{NAMES[variant]}\ndistance, m", fontsize=plots.SIZE)
     return drawing
 

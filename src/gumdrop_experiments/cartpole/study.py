@@ -28,7 +28,6 @@ VARIANTS = {
 }
 """Searches that differ in nothing but the dropout of the dynamics network."""
 QUICK = {"hidden": (32, 32), "model_steps": 40, "policy_steps": 10, "num_policies": 4, "num_particles": 8}
-PARTICLES_SHOWN = 30
 
 
 def study(settings: Settings, run: Run) -> Plain:
@@ -92,7 +91,7 @@ def _record(search: Search, trial: Trial, held_out: list[Trial]) -> Plain:
         "actions": rounded(trial.actions),
         "rates": [float(p) for p in rates.values()],
         "noise": rounded(search.dynamics.noise_std),
-        "fan": rounded(search.task.distance(search.imagine(PARTICLES_SHOWN, seed=search.seed))),
+        "fan": rounded(search.task.distance(search.imagine(30, seed=search.seed))),
         "evaluation": evaluation(search.task, search.act),
         **({} if len(search.trials) == 1 else {"held_out": _held_out_scores(search, held_out)}),
     }

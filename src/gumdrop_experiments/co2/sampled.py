@@ -20,11 +20,9 @@ from gumdrop_experiments.pages import rounded
 
 PRIORS = {"lengthscale": 0.05, "amplitude": 1.0, "noise": 0.1}
 """Scale of the half-Cauchy prior of each hyper-parameter, in the order in which they are given."""
-TARGET_ACCEPT = 0.95
 JITTER = 1e-10
 LEVEL = 0.94
 """Of the intervals of highest density."""
-MOST_LAGS, MOST_SHOWN = 60, 500
 
 Numbers = NDArray[np.float64]
 
@@ -121,7 +119,7 @@ def _draw(data: Series, chains: Chains, seed: int) -> tuple[dict[str, Numbers], 
             "months", distributions.MultivariateNormal(jnp.zeros(len(covariance[0])), covariance), obs=targets
         )
 
-    kernel = NUTS(model, target_accept_prob=TARGET_ACCEPT, init_strategy=init_to_median)
+    kernel = NUTS(model, target_accept_prob=0.95, init_strategy=init_to_median)
     counts = {"num_warmup": chains.warmup, "num_samples": chains.draws, "num_chains": chains.chains}
     sampler = MCMC(kernel, **counts, chain_method="sequential", progress_bar=False)
     sampler.run(jax.random.PRNGKey(seed), extra_fields=("num_steps", "diverging"))
@@ -134,8 +132,8 @@ def _summary(draws: Numbers) -> Plain:
     """Say what the chains of a hyper-parameter found, and how well they agree."""
     from numpyro import diagnostics
 
-    shown = draws[:, :: max(1, draws.shape[1] // MOST_SHOWN)]
-    lags = diagnostics.autocorrelation(draws, axis=1)[:, :MOST_LAGS]
+    shown = draws[:, :: max(1, draws.shape[1] // 500)]
+    lags = diagnostics.autocorrelation(draws, axis=1)[:, :60]
     return {
         "mean": float(draws.mean()),
         "std": float(draws.std()),

@@ -20,7 +20,6 @@ from gumdrop_experiments.harness.run import Run
 from gumdrop_experiments.networks.spellers import Speller
 from gumdrop_experiments.training import seeded
 
-LR = 3e-3
 BEAM, WORDS_AT_ONCE = 5, 200
 UNCERTAINTIES = ("disagreement on phones", "mutual information of the list", "entropy of the list", "improbability")
 EXAMPLES, WAYS_SHOWN = 6, 3
@@ -49,7 +48,7 @@ def spelling(run: Run, words: Words, settings: Settings, variant: str, member: i
         name=name,
         seed=seed,
         epochs=settings.epochs,
-        lr=LR,
+        lr=3e-3,
         lengthscale=settings.lengthscale,
     )
     with replacing(_place(run, variant, member), "wb") as file:

@@ -17,8 +17,7 @@ from gumdrop_experiments.networks.spellers import ByLength, PerStepDropout, Pool
 from gumdrop_experiments.training import run_epochs, take_step
 
 LR = 1e-3
-BATCH_SIZE, MAX_NORM = 128, 5.0
-VALIDATION_SAMPLES = 5
+BATCH_SIZE = 128
 
 
 class Epoch(TypedDict):
@@ -54,10 +53,10 @@ def train(
         likelihood=phone_nll,
         epochs=epochs,
         validation=rows.validation,
-        validation_samples=VALIDATION_SAMPLES,
+        validation_samples=5,
         num_data=num_data,
         lr=lr,
-        max_norm=MAX_NORM,
+        max_norm=5.0,
         lengthscale=lengthscale,
         seed=seed,
         checkpoint=run.checkpoint(part_name(name)),

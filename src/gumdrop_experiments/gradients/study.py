@@ -12,7 +12,6 @@ from gumdrop_experiments.harness import Plain, data_folder
 from gumdrop_experiments.harness.run import Run
 from gumdrop_experiments.networks.convolutional import digit_classifier, digit_perceptron
 
-ENUMERATED = 5
 EPOCHS, QUICK_EPOCHS = 60, 10
 
 
@@ -28,9 +27,7 @@ def study(settings: Settings, run: Run) -> Plain:
     epochs = QUICK_EPOCHS if quick else EPOCHS
     return {
         "identity": run.part("identity", identity),
-        "enumeration": run.part(
-            "enumeration", partial(enumeration, model, images[:ENUMERATED], settings.num_draws, seed)
-        ),
+        "enumeration": run.part("enumeration", partial(enumeration, model, images[:5], settings.num_draws, seed)),
         "norms": dict(zip(at_temperatures(), norms.values(), strict=True)),
         "uci": run.parts({name: partial(compare, uci / name, settings.splits, epochs, seed) for name in SETS}),
     }

@@ -18,7 +18,6 @@ from gumdrop.tables.fitting.settings import FitSettings, PredictionSettings, Rea
 COVERAGES = (0.5, 0.8, 0.9, 0.95)
 HELD_OUT = 0.25
 """Share of the training rows that calibrates a split-conformal method."""
-FOLDS = 5
 PLAIN, CONFORMAL, BY = "gumdrop", "gumdrop, conformal", "gumdrop, conformal by quarters"
 
 
@@ -80,7 +79,7 @@ def mapie(split: Split) -> Ends:
     from mapie.regression import CrossConformalRegressor
 
     trees = HistGradientBoostingRegressor(random_state=split.seed)
-    model = CrossConformalRegressor(trees, confidence_level=COVERAGES, method="plus", cv=FOLDS, random_state=split.seed)
+    model = CrossConformalRegressor(trees, confidence_level=COVERAGES, method="plus", cv=5, random_state=split.seed)
     found = model.fit_conformalize(split.x, split.y).predict_interval(split.x_test)[1]
     return np.moveaxis(found, 2, 0)
 

@@ -14,7 +14,6 @@ import torch
 from gumdrop_experiments.harness.options import Launcher
 
 TRIES = 2
-LONGEST_MINUTES = 3 * 24 * 60
 
 Work = Callable[[], object]
 
@@ -124,7 +123,7 @@ def _on_cluster(folder: Path, threads: int) -> Callable[[str, Work], str | None]
 
     def run(name: str, call: Work) -> str | None:
         with lock:
-            executor.update_parameters(name=name[:40], timeout_min=LONGEST_MINUTES, cpus_per_task=threads)
+            executor.update_parameters(name=name[:40], timeout_min=3 * 24 * 60, cpus_per_task=threads)
             job = executor.submit(_guarded, call, threads)
         try:
             problem: str | None = job.result()

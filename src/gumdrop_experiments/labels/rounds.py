@@ -22,7 +22,6 @@ MEAN, STD = 0.1307, 0.3081
 """Of the pixels of MNIST; the source standardises by them."""
 REPEATS, NOISE = 3, 0.1
 HELD_OUT = 1024
-FIRST_OF_EACH = 2
 ROWS_AT_ONCE = 500
 TEST_SHARE = 5
 """One in this many drawn functions is enough to test; there are far more digits to test on than to choose from."""
@@ -110,7 +109,7 @@ def pool_of(name: str, train: DigitImages, test: DigitImages, *, seed: int) -> D
 def first_labels(labels: Tensor, seed: int) -> list[int]:
     """Draw two digits of each class; give their places in the pool."""
     order = shuffled(len(labels), seed)
-    return [int(row) for digit in range(10) for row in order[labels[order] == digit][:FIRST_OF_EACH]]
+    return [int(row) for digit in range(10) for row in order[labels[order] == digit][:2]]
 
 
 def _standardised(digits: DigitImages) -> DigitImages:

@@ -35,7 +35,6 @@ EPOCHS, BATCH_SIZE, LR = 12, 256, 1e-3
 LENGTHSCALE: Lengthscale = 1.0
 START = 0.5
 """Rates begin high and fall: weights that have learned under little noise keep rates low, see docs/mnist.md."""
-SEARCH_SAMPLES = 20
 QUICK_SIZES, QUICK_WIDTHS, QUICK_WIDTH, QUICK_EPOCHS, QUICK_TEST = (250, 1000, 4000), (32, 128), 64, 1, 2000
 
 Rates = tuple[float, float]
@@ -147,7 +146,7 @@ def _judged(work: _Work, size: int, rates: Rates) -> dict[str, float]:
     model, _ = _trained(work, rows, rates, seed)
     device = work.run.options.device
     x, y = work.train.images[held_out].flatten(1).to(device), work.train.labels[held_out].to(device)
-    drawn = predict_classification(model, x, num_samples=SEARCH_SAMPLES, seed=seed, batch_size=2500)
+    drawn = predict_classification(model, x, num_samples=20, seed=seed, batch_size=2500)
     return class_scores(drawn, y)
 
 

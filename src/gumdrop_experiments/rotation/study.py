@@ -25,7 +25,6 @@ ANGLES = tuple(range(50, 128, 7))
 SHOWN_CLASSES = (1, 3, 7)
 DIGITS = 3
 """Significant digits of what there is to say of an angle."""
-ADAM_LR = 1e-3
 COMPARED, COMPARED_SAMPLES = 500, 30
 """Pictures of each kind, and draws, where digits are told from what is none."""
 UNCERTAINTIES = ("predictive_entropy", "expected_entropy", "mutual_information")
@@ -69,7 +68,7 @@ def _trained(settings: Settings, run: Run, name: str, digits: Digits) -> Plain:
         network,
         digits,
         epochs=epochs or (QUICK_EPOCHS if run.options.quick else EPOCHS[network.family]),
-        lr=ADAM_LR if settings.adam else {"perceptron": PERCEPTRON_LR, "lenet": settings.lenet_lr}[network.family],
+        lr=1e-3 if settings.adam else {"perceptron": PERCEPTRON_LR, "lenet": settings.lenet_lr}[network.family],
         adam=settings.adam,
         seed=run.options.seed,
         device=run.options.device,

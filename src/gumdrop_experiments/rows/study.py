@@ -35,7 +35,6 @@ NOISE, PIXELS = 0.45, 2
 """SD of the noise in units of the brightest pixel, and how far digits are moved, to the right and down."""
 EARLY_SIZE, EARLY_SEEDS = 5000, 2
 """Parts of at most so many rows and of the first seeds come first, those of more rows last."""
-PROTOCOL_ROWS = 1000
 PROTOCOLS: dict[str, tuple[bool, bool, float]] = {
     "as above": (False, False, 1.0),
     "held out beside the digits": (True, False, 1.0),
@@ -96,7 +95,7 @@ def study(settings: Settings, run: Run) -> Plain:
 def _protocols(settings: Settings, run: Run) -> list[Plain]:
     """Train all ways on the same number of digits by each protocol, with the prior."""
     digits, first = _problem("mnist", settings, run.options), run.options.seed
-    size = min(PROTOCOL_ROWS, digits.num_rows // 2)
+    size = min(1000, digits.num_rows // 2)
     calls: dict[tuple[str, str, int], Callable[[], Plain]] = {}
     plans: dict[str, Plain] = {}
     for label, (is_beside, is_short, pace) in PROTOCOLS.items():

@@ -18,8 +18,6 @@ ABOUT = About(
     data=("sst",),
 )
 
-QUICK_LR = 0.005
-
 
 class Settings(BaseSettings):
     """The flags of `sentiment`."""
@@ -42,4 +40,4 @@ class Settings(BaseSettings):
 
     def quick(self) -> Self:
         """Return settings for one small LSTM of each kind and four epochs of sentences alone."""
-        return replace(super().quick(), lr=self.lr or QUICK_LR)
+        return replace(super().quick(), lr=self.lr or 0.005)

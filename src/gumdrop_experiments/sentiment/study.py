@@ -30,7 +30,6 @@ ROWS_AT_ONCE = 512
 ACCURACIES = ("train_accuracy", "validation_accuracy")
 """Shares of right training sentences, under masks, and of right development sentences, over draws. The likelihood
 counts them: only training asks for gradients."""
-NUM_BINS = 10
 QUICK_SENTENCES = 2000
 """Sentences of each part that a quick run reads."""
 
@@ -88,7 +87,6 @@ VARIANTS = (
     *(_Variant(p, words=True) for p in GRID),
     _Variant(START, learned=True, words=True),
 )
-PHRASE_SEEDS = 3
 WITH_PHRASES = (_Variant(0.3, words=True, phrases=True), _Variant(START, learned=True, words=True, phrases=True))
 
 
@@ -101,7 +99,7 @@ def study(settings: Settings, run: Run) -> Plain:
     variants = (*VARIANTS, *given, *(WITH_PHRASES if settings.phrase_epochs else ()))
     if settings.ways:
         variants = _named(settings.ways, variants)
-    fewer = min(settings.seeds, PHRASE_SEEDS)
+    fewer = min(settings.seeds, 3)
     seeds = {v: run.options.seeds(fewer if v.phrases else settings.seeds) for v in variants}
     train = partial(_train_and_score, run, data, settings)
     done = run.parts({(v.label, seed): partial(train, v, seed) for v in variants for seed in seeds[v]})
@@ -129,7 +127,7 @@ def _train_and_score(run: Run, data: _Data, settings: Settings, variant: _Varian
     words, labels = (part.to(run.options.device) for part in data.test)
     drawn = predict_classification(model, words, num_samples=NUM_SAMPLES, seed=seed, batch_size=ROWS_AT_ONCE)
     plain = plain_prediction(model, words, batch_size=ROWS_AT_ONCE)
-    bins = metrics.reliability(drawn, labels, num_bins=NUM_BINS)
+    bins = metrics.reliability(drawn, labels, num_bins=10)
     return {
         "draws": _scores(drawn, labels),
         "no_draws": _scores(plain, labels),

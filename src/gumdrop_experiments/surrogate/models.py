@@ -21,7 +21,6 @@ MEMBERS, HIDDEN, STRENGTH, DRAWS = 5, (64, 64), 0.1, 4
 """Networks, their layers, what the entropy of their masks counts, and functions of each."""
 FIRST = 7
 """How many times as long the first training is."""
-GAUSSIAN_DRAWS = 128
 
 
 class GaussianProcess:
@@ -31,7 +30,7 @@ class GaussianProcess:
         """Fit inputs of the unit cube, (N, d), and values to be maximised, (N, 1), by their marginal likelihood."""
         model = SingleTaskGP(x, y)
         fit_gpytorch_mll(ExactMarginalLogLikelihood(model.likelihood, model))
-        sampler = SobolQMCNormalSampler(torch.Size([GAUSSIAN_DRAWS]), seed=seed)
+        sampler = SobolQMCNormalSampler(torch.Size([128]), seed=seed)
         return qLogExpectedImprovement(model, best_f=y.max(), sampler=sampler)
 
     def rates(self) -> list[float]:

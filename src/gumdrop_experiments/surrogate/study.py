@@ -21,7 +21,6 @@ WAYS = (LEARNED, FIXED, PROCESS, SOBOL)
 AT_ONCE = 2
 STARTS, RAW = 4, 128
 """Starts of the gradient, and the points that they are chosen from."""
-ITERATIONS = 50
 
 
 class Problem(NamedTuple):
@@ -104,7 +103,7 @@ def _evaluated(problem: Problem, way: str, settings: Settings, seed: int) -> tup
             q=min(AT_ONCE, settings.evaluations - len(x)),
             num_restarts=STARTS,
             raw_samples=RAW,
-            options={"maxiter": ITERATIONS, "sample_around_best": True},
+            options={"maxiter": 50, "sample_around_best": True},
         )
         x, y = torch.cat([x, points]), torch.cat([y, function(unnormalize(points, bounds))])
     return function.optimal_value - y.cummax(0).values, [] if way == SOBOL else surrogate.rates()

@@ -12,8 +12,6 @@ from gumdrop.estimators import ConcreteDropoutRegressor
 from gumdrop.metrics import kaplan_meier
 from gumdrop_experiments.survival.sources import Split
 
-RIDGE, TREES, LEAF = 0.1, 200, 15
-
 
 @dataclass(frozen=True, eq=False)
 class Steps:
@@ -50,13 +48,13 @@ def _ours(split: Split, seed: int, epochs: int | None) -> Any:
 def _cox(split: Split, seed: int, epochs: int | None) -> Steps:
     from sksurv.linear_model import CoxPHSurvivalAnalysis
 
-    return _steps(CoxPHSurvivalAnalysis(alpha=RIDGE), split)
+    return _steps(CoxPHSurvivalAnalysis(alpha=0.1), split)
 
 
 def _forest(split: Split, seed: int, epochs: int | None) -> Steps:
     from sksurv.ensemble import RandomSurvivalForest
 
-    return _steps(RandomSurvivalForest(TREES, min_samples_leaf=LEAF, random_state=seed), split)
+    return _steps(RandomSurvivalForest(200, min_samples_leaf=15, random_state=seed), split)
 
 
 def _blind(split: Split, seed: int, epochs: int | None) -> Steps:

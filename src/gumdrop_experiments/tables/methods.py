@@ -32,7 +32,6 @@ from gumdrop_experiments.training import seeded
 from gumdrop_experiments.uci.methods import deep_ensemble
 from gumdrop_experiments.uci.work import Work
 
-FIXED_RATE = 0.1
 NUM_SAMPLES = 100
 PLAIN_LENGTHSCALE = 1e-2
 """A prior that hardly matters, as that of a plain network with a little weight decay."""
@@ -79,7 +78,7 @@ def _tensors(task: Task) -> tuple[Tensor, Tensor, Tensor, Any]:
 
 def _fixed_network(num_inputs: int, num_classes: int) -> nn.Module:
     noise = not num_classes
-    return fix_dropout(mlp(num_inputs, num_classes or 1, homoscedastic_noise=noise, p=FIXED_RATE))
+    return fix_dropout(mlp(num_inputs, num_classes or 1, homoscedastic_noise=noise, p=0.1))
 
 
 def _fixed_ensemble(task: Task) -> Prediction:

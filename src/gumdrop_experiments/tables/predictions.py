@@ -19,7 +19,6 @@ LEVEL = 0.9
 """Probability of the intervals whose width is told."""
 QUANTILE_LEVELS = (0.025, *(i / 20 for i in range(1, 20)), 0.975)
 """What methods that give quantiles alone are asked for: the ends of all intervals, and a grid for the CRPS."""
-LEAST_PROBABILITY = 1e-6
 LEAST_STD = 1e-3
 CRPS_DRAWS = 100
 """Draws of a mixture that its CRPS compares, all pairs of them, or a few more."""
@@ -87,7 +86,7 @@ def gaussian(mean: NDArray[np.float64], std: NDArray[np.float64]) -> RegressionP
 
 def probabilities(found: NDArray[np.float64]) -> ClassificationPrediction:
     """Say probabilities of classes (N, C); those below 1e-6 are raised to it."""
-    p = torch.from_numpy(found).clamp(min=LEAST_PROBABILITY)
+    p = torch.from_numpy(found).clamp(min=1e-6)
     return ClassificationPrediction.from_log_probabilities((p / p.sum(1, keepdim=True)).log())
 
 

@@ -16,7 +16,6 @@ from gumdrop_experiments.pages import mean_and_error, rounded
 from gumdrop_experiments.targets import Settings
 from gumdrop_experiments.targets.sets import SETS, Numbers
 
-TESTED = 0.2
 ALONE, TOGETHER = "independent", "correlated"
 
 
@@ -33,7 +32,7 @@ def study(settings: Settings, run: Run) -> Plain:
 def _part(name: str, settings: Settings, seed: int) -> Plain:
     """Fit a split, and score it."""
     x, y = SETS[name]()
-    x, x_test, y, y_test = train_test_split(x, y, test_size=TESTED, random_state=seed)
+    x, x_test, y, y_test = train_test_split(x, y, test_size=0.2, random_state=seed)
     model = ConcreteDropoutRegressor(n_members=settings.members, max_iter=settings.epochs, random_state=seed)
     with limited_threads(1):
         noise = model.fit(x, y).ensemble_.noise

@@ -23,7 +23,6 @@ from gumdrop_experiments.transformers import Settings
 
 NUM_SAMPLES = 30
 HELD_OUT_SUMS = 500
-QUICK_REVIEWS = 400
 SCORES = {
     "reviews": {"accuracy": "accuracy, %", "nll": "nats per sentence", "ece": "calibration error, %"},
     "sums": {"nll": "nats per character", "no_draws": "nats per character, no draws"},
@@ -31,7 +30,6 @@ SCORES = {
 """What each score of each task is called, with its unit."""
 Pair = tuple[Tensor, Tensor]
 VARIANTS = ("none", "fixed 0.1", "fixed 0.3", "learned")
-LENGTHSCALE, MAX_NORM = 1.0, 5.0
 
 
 @dataclass(frozen=True)
@@ -91,8 +89,8 @@ def _trained(run: Run, task: Task, variant: str, epochs: int, seed: int) -> Plai
             validation_samples=3,
             batch_size=64,
             lr=task.lr,
-            max_norm=MAX_NORM,
-            lengthscale=LENGTHSCALE,
+            max_norm=5.0,
+            lengthscale=1.0,
             seed=seed,
             checkpoint=run.checkpoint(part_name(task.name, variant, seed)),
             progress=f"{task.name}, {variant}, seed {seed}",
@@ -110,7 +108,7 @@ def review_task(folder: Path, *, quick: bool) -> Task:
     """Read the reviews, for a small BERT."""
     parts = [read_sst(folder, part) for part in ("train", "dev", "test")]
     vocabulary = Vocabulary(parts[0].words)
-    rows = slice(QUICK_REVIEWS if quick else None)
+    rows = slice(400 if quick else None)
     train, dev, test = ((vocabulary.encode(part.words[rows]), part.labels[rows]) for part in parts)
     return Task(
         name="reviews",

@@ -23,7 +23,6 @@ DEFAULT = "the default"
 UCI = ("boston-housing", "concrete-strength", "wine-quality-red")
 SIMULATED = ("friedman-200", "linear-100", "sine-200")
 SPLITS, QUICK_SPLITS, QUICK_EPOCHS = 3, 2, 5
-TEST_ROWS = 500
 
 
 def _passes(work: Work, factor: float) -> Work:
@@ -63,7 +62,7 @@ def simulated(name: str, count: int, seed: int) -> list[Split]:
     splits = []
     for i in range(count):
         random = np.random.default_rng((seed, i))
-        total = int(rows) + TEST_ROWS
+        total = int(rows) + 500
         x: NDArray[np.float64]
         if kind == "friedman":
             x, y = make_friedman1(total, noise=1.0, random_state=int(random.integers(2**31)))

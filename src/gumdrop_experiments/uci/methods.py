@@ -44,12 +44,9 @@ GRID: dict[str, tuple[float, float, float]] = {
     "wine-quality-red": (2.5, 3.0, 3.5),
 }
 """Noise precisions of the published search, in units of the target; for other sets see `grid_settings`."""
-VALIDATION_SAMPLES = 100
-DEEP_ENSEMBLE_EPOCHS = 40
 CYCLES = 10
 SCHEME_BATCH_SIZE = 200
 """That of the report, and not that of the default, which would change how often a scheme goes through the rows."""
-GAMMA_PRIOR = (0.1, 0.01)
 KINDS = {"scaled_logit": "rates", "log_variance": "noise"}
 """What parameters are, by the end of their names; all others are weights."""
 
@@ -99,7 +96,7 @@ def single(
 
 def deep_ensemble(work: Work) -> Outcome:
     """Mix five networks without dropout, each trained on all rows for as long as published (arXiv:1612.01474)."""
-    epochs, members = DEEP_ENSEMBLE_EPOCHS, 5
+    epochs, members = 40, 5
     return single(
         work, heteroscedastic=True, dropout=False, members=members, epochs=epochs, lengthscale=PAPER_LENGTHSCALE
     )
@@ -160,9 +157,7 @@ def _grid(work: Work) -> Outcome:
     _, search_seconds = train(candidates, searched, "search")
     scores = torch.tensor(
         [
-            predict_regression(model, split.x_test, num_samples=VALIDATION_SAMPLES, seed=work.seed)
-            .log_prob(split.y_test)
-            .mean()
+            predict_regression(model, split.x_test, num_samples=100, seed=work.seed).log_prob(split.y_test).mean()
             for model, split in zip(candidates, searched, strict=True)
         ]
     )
@@ -197,7 +192,7 @@ def _in_turn(work: Work, passes: Sequence[Sequence[str]]) -> Outcome:
         # In one cycle on average the report's 1e-3, and 1e-1 for logits, in tens, that have a pass of their own.
         speed = (2e-3, 2e-2 if len(passes) == 3 else 2e-4)
     for model in models:
-        model[-1].gamma_prior = GAMMA_PRIOR  # type: ignore[assignment]
+        model[-1].gamma_prior = (0.1, 0.01)  # type: ignore[assignment]
     epochs = max(1, work.scheme_epochs // CYCLES)
     train = partial(_train, epochs=epochs, batch_size=SCHEME_BATCH_SIZE, lengthscale=lengthscale, speed=speed)
     seconds, rates = 0.0, []

@@ -13,6 +13,8 @@ __all__ = ["MOST_HELD_OUT", "folds_of", "haste", "schedule", "stretches_of"]
 STEPS, LEAST_EPOCHS = 2500, 20
 STEPS_OF_CLASSES = 1000
 """Members for classes keep their best epoch, which mostly comes early."""
+LEAST_ROWS = 64
+"""Fewer rows, all of which are one batch, gain nothing by more steps than these."""
 MOST_HASTE = 4.0
 """How many times fewer steps are made up for by going faster; beyond, it was not tried."""
 MOST_HELD_OUT = 5000
@@ -30,19 +32,20 @@ def schedule(
         num_rows: Size of the data set, N.
         batch_size: Rows per step; None for 128, and above 8,192 rows for the power of two above N / 64, at most 1,024.
         epochs: Passes over the rows; None for those that 2,500 batches of the power of two above N / 16 make, of 32 to
-            128 rows, and at least 20.
+            128 rows, and at least 20; for fewer than 64 rows those for 64.
         is_density: Whether targets are numbers that are seen; others take 1,000 batches where these take 2,500.
 
     Returns:
         Batch size and number of epochs.
 
     Example:
-        >>> schedule(455), schedule(7373), schedule(1_000_000)
-        ((128, 176), (128, 43), (1024, 20))
+        >>> schedule(17), schedule(455), schedule(7373), schedule(1_000_000)
+        ((128, 1250), (128, 176), (128, 43), (1024, 20))
     """
     slow = _slow_batch(num_rows)
     if epochs is None:
-        epochs = max(LEAST_EPOCHS, round((STEPS if is_density else STEPS_OF_CLASSES) * slow / num_rows))
+        steps = STEPS if is_density else STEPS_OF_CLASSES
+        epochs = max(LEAST_EPOCHS, round(steps * slow / max(num_rows, LEAST_ROWS)))
     return max(128, slow) if batch_size is None else batch_size, epochs
 
 

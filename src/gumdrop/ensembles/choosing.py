@@ -173,7 +173,8 @@ def _pilot(settings: EnsembleSettings, num_rows: int, num_sampled: int, *, is_de
     batch_size, planned = schedule(
         num_rows, batch_size=settings.batch_size, epochs=settings.epochs, is_density=is_density
     )
-    visits = min(planned * num_rows, max(PILOT_SHARE * planned * num_rows, LEAST_PILOT_STEPS * batch_size))
+    least = LEAST_PILOT_STEPS * min(batch_size, num_rows)
+    visits = min(planned * num_rows, max(PILOT_SHARE * planned * num_rows, least))
     return replace(
         settings,
         num_members=min(PILOT_MEMBERS, settings.members_for(num_rows)),

@@ -40,7 +40,7 @@ def deletion_curve(
 ) -> Curve:
     """Return the curve from the input to the infill, as places are replaced, the most relevant first.
 
-    Arguments are those of `insertion_curve`, of which it is the one from the input to the infill.
+    Arguments are those of `insertion_curve`; by default the class is the one predicted for the input.
 
     Example:
         >>> def left_half(images):

@@ -82,7 +82,7 @@ class Prediction(ABC):
 
 
 def kept(draws: Tensor | None) -> Tensor:
-    """Draws of a prediction, which may not be there."""
+    """Give the draws of a prediction, or say how to keep them."""
     if draws is None:
         raise ValueError("the draws were not kept; predict with `keep_draws=True`")
     return draws

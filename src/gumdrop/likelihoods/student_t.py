@@ -144,6 +144,6 @@ class StudentT(Gaussian):
 
     def predict(self, draws: Iterable[Tensor], num_samples: int, *, keep_draws: bool = True) -> StudentTPrediction:  # type: ignore[override]
         """Make a mixture of Student's t for each row."""
-        of = super().predict(draws, num_samples, keep_draws=keep_draws)  # whose moments are those of medians and scales
-        noise = of.aleatoric * (self.degrees / (self.degrees - 2) if self.degrees > 2 else math.inf)
-        return StudentTPrediction(of.mean, of.epistemic, noise, of.draw_means, of.draw_variances, self.degrees)
+        same = super().predict(draws, num_samples, keep_draws=keep_draws)  # with medians and scales as its moments
+        noise = same.aleatoric * (self.degrees / (self.degrees - 2) if self.degrees > 2 else math.inf)
+        return StudentTPrediction(same.mean, same.epistemic, noise, same.draw_means, same.draw_variances, self.degrees)

@@ -39,9 +39,9 @@ class StackedMLP(nn.Module):
     """M dense networks, such as `gumdrop.networks.mlp` builds, as one, whose weights lie in one block of memory.
 
     In training each row has a relaxed mask of its own, and all members make theirs of the same noise: each is trained
-    as it would be alone, for a share of the random numbers.
+    as it would be alone, for a share of the random numbers. It has copies of their parameters.
 
-    It has copies of their parameters. Shape:
+    Shape:
         Input: (M, B, F), or (B, F) for all members. Output: (M, B, D), and (M, B, 2 D) with a noise.
     """
 

@@ -102,6 +102,7 @@ def main() -> None:
             seed=SEED,
             results=rows,
             device=options.device,
+            clock="time of the clock",
             matmul="tf32",
         )
 

@@ -112,10 +112,8 @@ def _sweep(work: _Work, compared: Sequence[Plain]) -> list[Plain]:
     usual = min(compared, key=lambda each: abs(each["num_data"] - WIDTH_SIZE))
     size, seed = usual["num_data"], work.run.options.seed
     widths = QUICK_WIDTHS if work.run.options.quick else WIDTHS
-    parts = work.run.parts(
-        {f"width={width}": partial(_scored, replace(work, width=width), size, None, seed) for width in widths}
-    )
-    found = {work.width: usual["learned"][0], **dict(zip(widths, parts.values(), strict=True))}
+    calls = {f"width={width}": partial(_scored, replace(work, width=width), size, None, seed) for width in widths}
+    found = {work.width: usual["learned"][0], **dict(zip(widths, work.run.parts(calls).values(), strict=True))}
     return [{"width": width, "num_data": size, **found[width]} for width in sorted(found)]
 
 

@@ -106,24 +106,19 @@ def test_gradients_of_the_objective_are_those_of_the_cpu() -> None:
 def test_fit(home: str, options: dict[str, Any], tmp_path: Path) -> None:
     x, y = rows()
     train, held_out = (x[:200].to(home), y[:200].to(home)), (x[200:].to(home), y[200:].to(home))
-    results = []
-    for file in ("a", "b"):
+
+    def trained(checkpoint: Path) -> tuple[nn.Module, list[float]]:
         torch.manual_seed(0)
         model = mlp(4, 1, hidden=[32], homoscedastic_noise=True).to(GPU)
-        result = fit(
-            model, train, validation=held_out, epochs=5, lr=1e-2, batch_size=32, seed=0, likelihood="gaussian",
-            checkpoint=tmp_path / file, **options,
-        )  # fmt: skip
-        results.append([record.nll for record in result.history])
-    assert results[0] == pytest.approx(results[1], rel=1e-3)
-    prediction = gd.predict_regression(model, x.to(GPU), num_samples=10, seed=0)
-    assert prediction.mean.isfinite().all()
-    again = mlp(4, 1, hidden=[32], homoscedastic_noise=True).to(GPU)
-    resumed = fit(
-        again, train, validation=held_out, epochs=5, lr=1e-2, batch_size=32, seed=0, likelihood="gaussian",
-        checkpoint=tmp_path / "b", **options,
-    )  # fmt: skip
-    assert [record.nll for record in resumed.history] == pytest.approx(results[1])
+        settings = {"epochs": 5, "lr": 1e-2, "batch_size": 32, "seed": 0, **options}
+        result = fit(model, train, validation=held_out, likelihood="gaussian", checkpoint=checkpoint, **settings)
+        return model, [record.nll for record in result.history]
+
+    model, first = trained(tmp_path / "a")
+    second = trained(tmp_path / "b")[1]
+    assert first == pytest.approx(second, rel=1e-3)
+    assert gd.predict_regression(model, x.to(GPU), num_samples=10, seed=0).mean.isfinite().all()
+    assert trained(tmp_path / "b")[1] == pytest.approx(second)
 
 
 def test_fit_stacked() -> None:
@@ -180,14 +175,7 @@ def test_attribution() -> None:
 def test_compiled_steps(likelihood: str) -> None:
     model, x = on_cpu("dense")
     model, x = model.to(GPU).train(), x.to(GPU)
-    targets = {"categorical": torch.zeros(6, dtype=torch.long, device=GPU)}
-    nll = {
-        "gaussian": lambda out, y: gd.gaussian_nll(*out.chunk(2, -1), y),
-        "categorical": gd.categorical_nll,
-        "bernoulli": gd.bernoulli_nll,
-        "poisson": gd.poisson_nll,
-    }[likelihood]
-    y = targets.get(likelihood, torch.ones(6, 1 if likelihood == "gaussian" else 2, device=GPU))
-    loss_of = torch.compile(lambda x: gd.negative_elbo(nll(model(x), y), model, num_data=100, likelihood=likelihood))
+    nll = LIKELIHOODS[likelihood]
+    loss_of = torch.compile(lambda x: gd.negative_elbo(nll(model(x)), model, num_data=100, likelihood=likelihood))
     loss_of(x).backward()
     assert all(block.weight.grad is not None for block in dropout_blocks(model))

@@ -158,10 +158,10 @@ def on_device(name: str) -> tuple[nn.Module, Tensor]:
 
 
 LIKELIHOODS: dict[str, Callable[[Tensor], Tensor]] = {
-    "gaussian": lambda out: gd.gaussian_nll(*out.chunk(2, -1), torch.empty(6, 1, device=META)),
-    "categorical": lambda out: gd.categorical_nll(out, torch.empty(6, device=META, dtype=torch.long)),
-    "bernoulli": lambda out: gd.bernoulli_nll(out, torch.empty(6, 2, device=META)),
-    "poisson": lambda out: gd.poisson_nll(out, torch.empty(6, 2, device=META)),
+    "gaussian": lambda out: gd.gaussian_nll(*out.chunk(2, -1), out.new_ones(6, 1)),
+    "categorical": lambda out: gd.categorical_nll(out, out.new_zeros(6, dtype=torch.long)),
+    "bernoulli": lambda out: gd.bernoulli_nll(out, out.new_ones(6, 2)),
+    "poisson": lambda out: gd.poisson_nll(out, out.new_ones(6, 2)),
 }
 
 

@@ -20,12 +20,17 @@ def results_of(out: Path) -> Any:
     return json.loads((out / "results.json").read_text())["results"]
 
 
+def figures_of(out: Path) -> list[str]:
+    """Read which figures a run drew, in their order on its page."""
+    return json.loads((out / "results.json").read_text())["figures"]
+
+
 def reproduced(name: str, out: Path, *words: object, data: Path | None = None) -> Any:
     """Run an experiment to its end, and check what all have in common; return what it found."""
     before = torch.get_rng_state()
     assert reproduce(name, out, *words, data=data) == 0
     assert torch.equal(torch.get_rng_state(), before), "the random numbers of torch are its own"
-    figures = json.loads((out / "results.json").read_text())["figures"]
+    figures = figures_of(out)
     assert figures
     page = (out / "report.html").read_text()
     for figure in figures:

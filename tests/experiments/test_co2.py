@@ -13,7 +13,7 @@ from gumdrop_experiments.co2.page import point_estimate
 from gumdrop_experiments.co2.series import LEFT_OUT, explained, series
 from gumdrop_experiments.data.mauna_loa import MaunaLoa
 
-from builders.reproduced import reproduce, reproduced, results_of
+from builders.reproduced import figures_of, reproduce, reproduced, results_of
 
 
 def record(months: int = 420) -> MaunaLoa:
@@ -67,7 +67,7 @@ def test_a_small_run_leaves_every_figure_and_number(data, tmp_path, monkeypatch,
     out = tmp_path / "out"
     results = reproduced("co2", out, *SMALL, "--networks", "fixed", "narrow", data=data)
     assert "numpyro is not installed, so gp-sampled is left out" in capsys.readouterr().out
-    assert {path.stem for path in out.glob("*.png")} == {"co2-record", "co2-fixed", "co2-narrow", "co2-fit"}
+    assert figures_of(out) == ["co2-record.png", "co2-fixed.png", "co2-narrow.png", "co2-fit.png"]
     networks, processes = results["networks"], results["processes"]
     assert set(networks) == {"relu-fixed", "tanh-fixed", "relu-narrow", "tanh-narrow"}
     assert len(results["asked"]) == 523

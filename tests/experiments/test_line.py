@@ -11,14 +11,13 @@ import torch
 from gumdrop_experiments.line import study
 from gumdrop_experiments.line.study import SIZES, STRENGTHS, TUNED_SIZES, even_network, points
 
-from builders.reproduced import reproduced
+from builders.reproduced import figures_of, reproduced
 
 
 def test_a_small_run_leaves_every_figure_and_number(tmp_path, monkeypatch) -> None:
     monkeypatch.setattr(study, "QUICK", tuple(dataclasses.replace(scale, num_samples=4) for scale in study.QUICK))
     results = reproduced("line", tmp_path, "--quick", "--steps", 4)
-    names = ("line-fits", "line-fits-narrow", "line-uncertainty", "line-rates")
-    assert {path.name for path in tmp_path.glob("*.png")} == {f"{name}.png" for name in names}
+    assert figures_of(tmp_path) == ["line-fits.png", "line-fits-narrow.png", "line-uncertainty.png", "line-rates.png"]
     for network in results["networks"]:
         for runs in (network["runs"], network["half_the_steps"]):
             assert [run["num_data"] for run in runs] == list(SIZES)

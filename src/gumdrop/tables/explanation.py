@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from gumdrop.machine.numerals import readable
+from gumdrop.machine.picking import evenly
 from gumdrop.machine.threads import limited_threads
 from gumdrop.tables.cells import mark_unknown
 from gumdrop.tables.errors import TableError
@@ -177,8 +178,7 @@ def _of_one_row(shares: Shares) -> ColumnShares:
 
 def _usual_rows(background: Tensor, most: int) -> Tensor:
     """Rows that are spread evenly over the background, to explain the model as a whole."""
-    count = min(len(background), max(5, most))
-    return background[torch.linspace(0, len(background) - 1, count).round().long()]
+    return background[torch.from_numpy(evenly(len(background), max(5, most)))]
 
 
 def _overall(found: list[RowShares]) -> Overall:

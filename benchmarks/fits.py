@@ -1,8 +1,9 @@
 """What a fit of a table takes, and what its length buys: the default beside fits with one choice changed, in turns.
 
 Tables are simulated, or come with scikit-learn, so that the run needs no data. Seconds are those of the processor, with
-one thread: of the choice of the networks and their training. Run with ``make benchmark-fits``; writes
-``docs/results/fits.json`` and a figure.
+one thread: of the choice of the networks and their training. Tables of further shapes are fitted by `fit_table` without
+a comparison, from the frame to the model. Run with ``make benchmark-fits``; writes ``docs/results/fits.json`` and a
+figure.
 """
 
 import statistics
@@ -12,12 +13,15 @@ from dataclasses import replace
 from typing import Any
 
 import matplotlib.pyplot as plt
+import numpy as np
+import pandas as pd
 import torch
 from torch import nn
 
 from gumdrop.ensembles import Architecture, EnsembleSettings, Rows, fit
 from gumdrop.layers import PiecewiseLinear
 from gumdrop.likelihoods import Categorical, Gaussian, Likelihood
+from gumdrop.tables import FitSettings, fit_table
 from gumdrop_experiments.data.uci import Split
 from gumdrop_experiments.rates.sets import SETS, TableOfRates
 
@@ -29,6 +33,41 @@ DEFAULT = "the default"
 
 TABLES = ("noisy", "diabetes", "friedman", "cancer", "smooth")
 """Tables of `gumdrop reproduce rates`, of 200 to 2,000 training rows."""
+
+SHAPES = {
+    "numbers": ((210, 19), (442, 10), (614, 8), (2000, 4), (2000, 10)),
+    "counts": ((2000, 12),),
+    "smooth": ((2000, 16),),
+    "two classes": ((856, 17), (1000, 20)),
+    "two classes, 6 %": ((2000, 85),),
+}
+"""Rows and columns of tables, by what their target is."""
+
+
+def simulated(target: str, rows: int, columns: int) -> pd.DataFrame:
+    """A table of one shape: five of its columns say something of the target."""
+    random = np.random.default_rng((SEED, rows, columns))
+    x = random.normal(size=(rows, columns))
+    smooth = np.sin(x[:, 0]) + x[:, 1] * x[:, 2] + np.tanh(x[:, 3:5].sum(1)) if columns > 4 else np.sin(x).sum(1)
+    noisy = smooth + random.normal(size=rows)
+    y = {
+        "numbers": lambda: noisy,
+        "counts": lambda: random.poisson(np.exp(smooth / 2 + 1)),
+        "smooth": lambda: smooth,
+        "two classes": lambda: np.where(noisy > 0, "yes", "no"),
+        "two classes, 6 %": lambda: np.where(noisy > np.quantile(noisy, 0.94), "yes", "no"),
+    }[target]()
+    return pd.DataFrame(x, columns=[f"x{k}" for k in range(columns)]).assign(y=y)
+
+
+def timed(target: str, rows: int, columns: int) -> dict[str, Any]:
+    """Seconds of the processor that a fit takes without a comparison."""
+    table = simulated(target, rows, columns)
+    started = time.process_time()
+    fit_table(table, "y", settings=FitSettings(compare=False))
+    seconds = round(time.process_time() - started, 2)
+    print(f"{rows:6,} x {columns:3} {target:20}{seconds:7.1f} s", flush=True)
+    return {"rows": rows, "columns": columns, "target": target, "seconds": seconds}
 
 
 def changes(num_rows: int, likelihood: Likelihood) -> dict[str, EnsembleSettings]:
@@ -100,8 +139,9 @@ def main() -> None:
             print(
                 f"  {change:24s}{found['seconds']:8.1f} s {found['ratio']:6.2f} {found['gain']:+8.4f} nats", flush=True
             )
-    write_results("fits", command="make benchmark-fits", seed=SEED, results=results)
     draw(results)
+    results["shapes"] = [timed(target, *shape) for target, of_target in SHAPES.items() for shape in of_target]
+    write_results("fits", command="make benchmark-fits", seed=SEED, results=results)
 
 
 if __name__ == "__main__":

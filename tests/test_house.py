@@ -7,7 +7,7 @@ from builders import house
 BUDGETS = {
     "attribution": 1282,
     "cli": 1102,
-    "ensembles": 1715,
+    "ensembles": 1756,
     "estimators": 1317,
     "export": 1356,
     "functional": 413,
@@ -18,14 +18,14 @@ BUDGETS = {
     "networks": 1838,
     "objective": 347,
     "prediction": 1732,
-    "tables": 7907,
+    "tables": 7908,
     "training": 2411,
     "views": 2988,
 }
 """Lines of a room. Lower a figure when lines go; raise one only with a word in the commit on what was not replaced."""
 
 
-EXPERIMENTS = 19_279
+EXPERIMENTS = 19_280
 """Lines of all experiments."""
 
 

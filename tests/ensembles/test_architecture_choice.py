@@ -58,6 +58,18 @@ def test_bins_are_chosen_where_there_is_fine_structure_and_not_for_a_line(monkey
     assert choose(NUMBERS, replace(line(), weights=weights), QUICK, Gaussian()).hidden == (64, 64)
 
 
+def test_where_a_longer_pilot_gains_nothing_a_part_of_the_epochs_is_enough() -> None:
+    settings = EnsembleSettings(num_members=2)
+    noisy = choose(NUMBERS, line(300), settings, Gaussian())
+    assert (noisy.bins_per_input, noisy.share) == (0, 0.4)
+    assert len(fit(NUMBERS, line(300), settings, Gaussian(), architecture=noisy).members[0].history) == 107
+    x = torch.randn(200, 2, generator=torch.Generator().manual_seed(0))
+    curved = Rows(x, (2 * x[:, :1]).sin() * x[:, 1:])
+    assert choose(NUMBERS, curved, settings, Gaussian()).share == 1
+    for asked in (replace(settings, epochs=100), replace(settings, patience=50)):
+        assert choose(NUMBERS, line(300), asked, Gaussian()).share == 1
+
+
 def test_the_same_seed_chooses_and_trains_the_same() -> None:
     settings = replace(QUICK, input_noise=False)
     one, other = (fit(NUMBERS, line(), settings, Gaussian()) for _ in range(2))
@@ -76,8 +88,12 @@ def test_many_inputs_have_fewer_bins_and_very_many_none() -> None:
     x[:, 7] = 4.0
     assert num_many_valued(x) == 3  # inputs of two values leave the bins to the others
     kind = Architecture((8,), lengthscale="faint", pace=0.5)
-    assert kind.settings(EnsembleSettings(lr=0.2)) == EnsembleSettings(lr=0.1, lengthscale="faint")
-    assert kind.settings(EnsembleSettings(lengthscale=1.0)).lengthscale == 1.0
+    asked = EnsembleSettings(lr=0.1, lengthscale="faint", epochs=176)
+    assert kind.settings(EnsembleSettings(lr=0.2), 455, Gaussian()) == asked
+    assert kind.settings(EnsembleSettings(lengthscale=1.0), 455, Gaussian()).lengthscale == 1.0
+    short = replace(kind, share=0.4)
+    assert short.settings(EnsembleSettings(), 455, Gaussian()).epochs == 70
+    assert short.settings(EnsembleSettings(epochs=9), 455, Gaussian()).epochs == 9  # as was asked
 
 
 def test_classes_are_chosen_for_too() -> None:

@@ -46,6 +46,8 @@ class Architecture:
     """What the learning rate of the settings is multiplied by."""
     target_scale: Kind = "identity"
     """What they see of the target: itself, its root or its logarithm, see `gumdrop.likelihoods.TargetScale`."""
+    share: float = 1.0
+    """Part of the usual epochs that it is trained for, where the settings name none."""
 
     def network(
         self, num_inputs: int, num_outputs: int, encoding: PiecewiseLinear | None = None, *, homoscedastic_noise: bool
@@ -84,17 +86,22 @@ class Architecture:
         encoding = PiecewiseLinear.fitted(_spread(x), self.bins_per_input)
         return encoding if encoding.num_bins else None  # inputs of two values are linear as they are
 
-    def settings(self, settings: EnsembleSettings) -> EnsembleSettings:
-        """Give settings the learning rate of this kind, and where they name none its prior.
+    def settings(self, settings: EnsembleSettings, num_rows: int, likelihood: Likelihood) -> EnsembleSettings:
+        """Give settings the learning rate of this kind, and where they name none its prior and its epochs.
 
         Args:
             settings: The settings.
+            num_rows: Rows to train on.
+            likelihood: As for `gumdrop.ensembles.fit_ensembles`.
 
         Returns:
             Those to train with.
         """
         lengthscale = self.lengthscale if settings.lengthscale is None else settings.lengthscale
-        return replace(settings, lr=settings.lr * self.pace, lengthscale=lengthscale)
+        epochs = settings.schedule(num_rows, likelihood)[1]
+        if settings.epochs is None:
+            epochs = max(1, round(self.share * epochs))
+        return replace(settings, lr=settings.lr * self.pace, lengthscale=lengthscale, epochs=epochs)
 
 
 def num_many_valued(x: Tensor | RowSource) -> int:

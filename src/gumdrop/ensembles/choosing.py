@@ -1,17 +1,17 @@
 """Choose networks for a table: a few kinds are tried for a short while, then trained with two strengths of dropout.
 
-Held-out rows decide on both. Short pilots rank the kinds: the choice costs less than the training, and takes no row of
-a test.
+Held-out rows decide on both. Short pilots rank the kinds, and tell how long the best is worth training: the choice
+costs less than the training, and takes no row of a test.
 """
 
 import copy
 import os
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
-from torch import Tensor, nn
+from torch import nn
 
 from gumdrop.ensembles.architecture import Architecture, Build, candidates, num_many_valued
 from gumdrop.ensembles.fitting import EnsembleFit, fit_ensembles, joined
@@ -32,6 +32,9 @@ __all__ = ["choose", "fit"]
 PILOT_SHARE, LEAST_PILOT_STEPS, PILOT_MEMBERS = 1 / 5, 125, 5
 PILOT_ROWS = 10_000
 """Rows that rank the kinds; a longer table is sampled."""
+LEAST_GAIN, SHORT = 0.03, 0.4
+"""Where a pilot gains less than so many nats per row on one of half its length, the part of a training that is enough:
+most of such a table is noise, which networks that train on learn by heart. Those in bins find fine structure late."""
 
 
 def fit(
@@ -102,7 +105,8 @@ def _fits(
 
     data = [replace(rows, y=scaling.encoded(rows.y))] * len(strengths)
     makes = [partial(network, strength) for strength in strengths]
-    fits = fit_ensembles(makes, data, architecture.settings(settings), likelihood, scaling=scaling, **options)
+    trained = architecture.settings(settings, len(rows), likelihood)
+    fits = fit_ensembles(makes, data, trained, likelihood, scaling=scaling, **options)
     return [fit._replace(strengths=(strength,)) for fit, strength in zip(fits, strengths, strict=True)]
 
 
@@ -123,6 +127,9 @@ def choose(
     the one value that many rows share; one of these is chosen if it is better by more than chance. Of targets that are
     known in part, such as times, the logarithm is tried first.
 
+    Numbers for which a pilot of half the length is nearly as good are trained for a part of the usual epochs, unless
+    the settings say how long, the networks are in bins, or the rows are many.
+
     Args:
         build: Builds one network.
         rows: The rows; of more than 10,000 a sample is taken.
@@ -141,7 +148,6 @@ def choose(
     kinds = candidates(num_many_valued(rows.x), likelihood)
     sample = rows.sample(PILOT_ROWS, settings.seed)
     trial = _pilot(settings, len(rows), len(sample), is_density=not likelihood.has_open_targets)
-    strengths = settings.strengths_for(len(rows))
     if settings.lengthscale is not None:
         kinds = list(dict.fromkeys(replace(kind, lengthscale=None) for kind in kinds))
     seen = sample.y[:, 0] == sample.y[:, -1] if likelihood.has_open_targets else which_atom(sample.y, scale.atoms) == 0
@@ -150,22 +156,50 @@ def choose(
         kinds, scales = [replace(kind, target_scale="log") for kind in kinds], ("sqrt", "identity")
     if scale.atoms == (scale.bound,):
         scales += ("censored",)
-
-    def tried(kind: Architecture, number: int) -> Tensor:
-        said = part_of(progress, "choosing networks,", number, len(kinds) + len(scales))
-        pilots = _fits(build, kind, sample, trial, likelihood, scale, strengths, is_kept=False, progress=said)
-        return max((pilot.scores for pilot in pilots), key=lambda scores: mean_score(scores, sample.weights))
-
-    scores = [tried(kind, i) for i, kind in enumerate(kinds, 1)]
-    means = [mean_score(each, sample.weights) for each in scores]
-    best = process_group().from_first(lambda: max(range(len(kinds)), key=lambda i: means[i]))
-    chosen, score = kinds[best], scores[best]
+    pilots = _Pilots(build, sample, trial, likelihood, scale, progress, len(kinds) + len(scales))
+    tried = [pilots.run(kind, i, settings.strengths_for(len(rows))) for i, kind in enumerate(kinds, 1)]
+    best = pilots.best_of(tried)
+    chosen, pilot = kinds[best], tried[best]
     for i, each in enumerate(scales, len(kinds) + 1):
         other = replace(chosen, target_scale=each)
-        found = tried(other, i)
-        if process_group().from_first(partial(is_beyond_chance, found - score, sample.weights)):
-            chosen, score = other, found
+        found = pilots.run(other, i, pilot.strengths)
+        if process_group().from_first(partial(is_beyond_chance, found.scores - pilot.scores, sample.weights)):
+            chosen, pilot = other, found
+    is_open = settings.epochs is None and len(sample) == len(rows) and not settings.keeps_best(likelihood)
+    if is_open and not chosen.bins_per_input and pilots.gain_of_length(chosen, pilot) < LEAST_GAIN:
+        return replace(chosen, share=SHORT)
     return chosen
+
+
+@dataclass(frozen=True, eq=False)
+class _Pilots:
+    """Short trainings, whose held-out rows all processes judge alike."""
+
+    build: Build
+    rows: Rows
+    settings: EnsembleSettings
+    likelihood: Likelihood
+    scale: TargetScale
+    progress: Show
+    count: int
+
+    def run(self, kind: Architecture, number: int, strengths: Sequence[float], *, parts: int = 1) -> EnsembleFit:
+        """Train a kind with each strength, for one of so many parts of a pilot, and return the best fit."""
+        said = part_of(self.progress, "choosing networks,", number, self.count)
+        settings = replace(self.settings, epochs=max(1, (self.settings.epochs or 1) // parts))
+        what = (self.build, kind, self.rows, settings, self.likelihood, self.scale, strengths)
+        fits = _fits(*what, is_kept=False, progress=said)
+        return fits[self.best_of(fits)]
+
+    def best_of(self, fits: Sequence[EnsembleFit]) -> int:
+        """Tell which fit has the best mean score."""
+        means = [mean_score(fit.scores, self.rows.weights) for fit in fits]
+        return process_group().from_first(lambda: max(range(len(means)), key=means.__getitem__))
+
+    def gain_of_length(self, kind: Architecture, pilot: EnsembleFit) -> float:
+        """Tell how many nats per row a pilot is ahead of one of half its length."""
+        gain = pilot.scores - self.run(kind, self.count, pilot.strengths, parts=2).scores
+        return process_group().from_first(lambda: mean_score(gain, self.rows.weights))
 
 
 def _pilot(settings: EnsembleSettings, num_rows: int, num_sampled: int, *, is_density: bool) -> EnsembleSettings:

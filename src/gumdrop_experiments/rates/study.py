@@ -78,7 +78,8 @@ def part(table: TableOfRates, rows: Split, seed: int, epochs: int | None, arms: 
 
     train = rows.x_train, rows.y_train
     kind = choose(build, Rows(*train), settings, likelihood)
-    setup = Setup(partial(build, kind, kind.encoding(rows.x_train)), train, kind.settings(settings), likelihood)
+    settings = kind.settings(settings, len(rows.y_train), likelihood)
+    setup = Setup(partial(build, kind, kind.encoding(rows.x_train)), train, settings, likelihood)
     layers = len(kind.hidden) + 1
     rates = dict(zip((OFF, *map(str, FIXED)), (ALMOST_NONE, *FIXED), strict=True))
     of_strengths = setup.fit([partial(learned, setup.build, [strength] * layers) for strength in EVERY_STRENGTH])

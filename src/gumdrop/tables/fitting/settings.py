@@ -64,7 +64,8 @@ class FitSettings:
     num_members: int | None = None
     """Networks of each strength of dropout, whose answers are mixed; by default 10, and 5 from 10,000 rows on."""
     epochs: int | None = None
-    """Passes over the training part; by default at least 20, and some 200 of tables with hundreds of rows."""
+    """Passes over the training part; by default at least 20; some 200 of tables with hundreds of rows, and fewer
+    where noise dominates."""
     batch_size: int | None = None
     """Rows per step; by default between 128 and 1,024, more for a longer table."""
     lr: float = 1e-2

@@ -72,7 +72,7 @@ def train_until_stopped(
         fitted = _train(data, build, architecture, settings, checkpoint, part(OURS))
         return _model(data, settings, fitted, architecture, started), None
     except KeyboardInterrupt:
-        done, planned = shortened(checkpoint, short), data.schedule(settings)[1]
+        done, planned = shortened(checkpoint, short)
         if not done:
             raise KeyboardInterrupt("stopped before there was a model to keep") from None
     notify(f"stopped after {done} of {planned} epochs; finishing with what was learned (Ctrl-C again leaves it)")
@@ -173,17 +173,17 @@ def _model(
     return TrainedModel(model, fitted, architecture, time.monotonic() - started)
 
 
-def shortened(checkpoint: Path, place: Path) -> int:
-    """Return how many epochs a stopped run has done, and write its checkpoint as one of a run that ends there.
+def shortened(checkpoint: Path, place: Path) -> tuple[int, int]:
+    """Return how many epochs a stopped run has done, and of how many; write its checkpoint as one of a run so long.
 
     Training with it and with this many epochs takes no further step, and does all that comes after the last: it picks
     the best epoch, and fits the noise. With 0 epochs no file is written.
     """
     if not checkpoint.exists():
-        return 0
+        return 0, 0
     state = read_checkpoint(checkpoint, checkpoint.read_bytes())
-    done = len(state["epochs"])
+    done, planned = len(state["epochs"]), state["settings"]["epochs"]
     if done:
         state["settings"]["epochs"] = done
         write_checkpoint(place, state)
-    return done
+    return done, planned

@@ -1,5 +1,7 @@
 """`gumdrop reproduce lora` on made-up reviews and digits, and the networks that it trains."""
 
+from types import SimpleNamespace
+
 import pytest
 import torch
 from torch import nn
@@ -36,6 +38,24 @@ def test_every_way_is_trained_scored_and_drawn(tmp_path, monkeypatch) -> None:
     assert set(adapters.WAYS) >= {way for ways, _ in study.ADAPTER_ARMS.values() for way in ways}
     for arms in found["paths"].values():
         assert all(len(each["rates"]) == depth.DEPTH for arm in arms.values() for each in arm["chosen"])
+
+
+def test_what_is_scored_drawn_has_its_dropout() -> None:
+    pytest.importorskip("peft", reason="needs the package peft")
+    from gumdrop_experiments.lora.adapters import scored
+
+    class Sentences(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.words, self.last = nn.Embedding(9, 4), nn.Linear(4, 2)
+
+        def forward(self, input_ids: torch.Tensor, attention_mask: torch.Tensor) -> SimpleNamespace:
+            return SimpleNamespace(logits=self.last((self.words(input_ids) * attention_mask.unsqueeze(2)).sum(1)))
+
+    model = gd.learn_dropout(Sentences(), include=["last"], p=0.5).eval()
+    rows = torch.randint(1, 9, (20, 5)), torch.randint(2, (20,))
+    assert scored(model, rows, drawn=False) == scored(model, rows, drawn=False)
+    assert scored(model, rows, drawn=True)["nll"] != scored(model, rows, drawn=False)["nll"]
 
 
 @pytest.mark.parametrize("name", depth.NETWORKS)

@@ -67,7 +67,7 @@ def timed(target: str, rows: int, columns: int) -> dict[str, Any]:
     fit_table(table, "y", settings=FitSettings(compare=False))
     seconds = round(time.process_time() - started, 2)
     print(f"{rows:6,} x {columns:3} {target:20}{seconds:7.1f} s", flush=True)
-    return {"rows": rows, "columns": columns, "target": target, "seconds": seconds}
+    return {"target": target, "seconds": seconds}
 
 
 def changes(num_rows: int, likelihood: Likelihood) -> dict[str, EnsembleSettings]:
@@ -140,7 +140,7 @@ def main() -> None:
                 f"  {change:24s}{found['seconds']:8.1f} s {found['ratio']:6.2f} {found['gain']:+8.4f} nats", flush=True
             )
     draw(results)
-    results["shapes"] = [timed(target, *shape) for target, of_target in SHAPES.items() for shape in of_target]
+    results["shapes"] = {f"{n} x {f}": timed(target, n, f) for target, shapes in SHAPES.items() for n, f in shapes}
     write_results("fits", command="make benchmark-fits", seed=SEED, results=results)
 
 

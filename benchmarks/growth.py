@@ -111,6 +111,7 @@ def fit(num_rows: int) -> Found:
         found = fit_in_stages(table, out, epochs=1 if num_rows > WHOLE else None)
         results = json.loads((out / "results.json").read_text(encoding="utf-8"))
     batch_size, epochs = schedule(results["table"]["train_rows"])
+    epochs = epochs if num_rows > WHOLE else found["epochs_run"]
     rest = (epochs - found["epochs_run"]) * found["stage_seconds"]["epoch"]
     found["processor_seconds"] = round(found["processor_seconds"] + rest, 1)
     settings = {"epochs": epochs, "batch_size": batch_size, "num_members": results["settings"]["num_members"]}

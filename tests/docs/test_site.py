@@ -105,11 +105,11 @@ def test_the_regrets_that_pages_quote_are_those_of_the_results() -> None:
             f"at most {nats(many['worst']['held-out'])} nats",
             f"{nats(many['worst']['0.1'], 1)} with fixed rates of .1",
         ],
-        "epistemic": [f"are {nats(gap, 2)} nats below"],
+        "epistemic": [f"are {nats(gap)} nats below"],
         "which_way": [
             f"at most {nats(many['worst']['held-out'])} nats",
             f"the best above 0, is up to {nats(fixed, 2)} below, .1 up to {nats(many['worst']['0.1'], 2)}",
-            f"On gap splits of Boston housing ensembles with learned rates are {nats(gap, 2)} nats below",
+            f"On gap splits of Boston housing ensembles with learned rates are {nats(gap)} nats below",
             f"{nats(one['mean']['held-out'])} nats a row below the best on average over eleven tables",
             f"eleven tables, {nats(one['worst']['held-out'])} at most",
             f"{nats(one['mean']['off'])} on average, {nats(one['worst']['off'])} at most",

@@ -14,7 +14,7 @@ BUDGETS = {
     "layers": 2040,
     "likelihoods": 2711,
     "machine": 517,
-    "metrics": 1037,
+    "metrics": 1038,
     "networks": 1838,
     "objective": 347,
     "prediction": 1732,

@@ -1,6 +1,7 @@
 """`gumdrop fit`: its config, and its interruption."""
 
 import json
+import math
 import os
 import signal
 import subprocess
@@ -11,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from gumdrop.cli import main
+from gumdrop.ensembles import Architecture, choosing
 
 from builders.waiting import HANG, until
 
@@ -21,6 +23,21 @@ def test_the_config_of_a_run_repeats_it_exactly(place, tmp_path) -> None:
     assert main(["fit", "--config", str(config), "--out", str(tmp_path / "again"), "--quiet"]) == 0
     for name in ("model.safetensors", "predictions.csv", "model.json", "config.toml"):
         assert (tmp_path / "again" / name).read_bytes() == (place / "run" / name).read_bytes(), name
+
+
+@pytest.mark.parametrize(("least_gain", "share"), [(-math.inf, 1), (math.inf, 0.4)])
+def test_the_config_repeats_what_pilots_chose(least_gain, share, place, tmp_path, monkeypatch) -> None:
+    monkeypatch.setattr("gumdrop.ensembles.folds.STEPS", 100)
+    monkeypatch.setattr(choosing, "LEAST_GAIN", least_gain)
+    monkeypatch.setattr(choosing, "candidates", lambda num_inputs, likelihood: [Architecture((4,))])
+    one, again = tmp_path / "one", tmp_path / "again"
+    words = ["--target", "price", "--drop", "id", "grade", "--members", "2", "--no-compare", "--quiet"]
+    assert main(["fit", str(place / "houses.csv"), *words, "--out", str(one)]) == 0
+    assert main(["fit", "--config", str(one / "config.toml"), "--out", str(again), "--quiet"]) == 0
+    of_one, of_again = (json.loads((folder / "results.json").read_text()) for folder in (one, again))
+    assert of_one["settings"]["share"] == share
+    assert of_again["settings"] == of_one["settings"]
+    assert (again / "predictions.csv").read_bytes() == (one / "predictions.csv").read_bytes()
 
 
 def test_flags_count_more_than_the_config(place, tmp_path) -> None:

@@ -38,4 +38,4 @@ def config_from_flag(app: App, commands: tuple[str, ...], arguments: Any) -> Non
         tomllib.loads(path.read_text(encoding="utf-8"))
     except (tomllib.TOMLDecodeError, UnicodeError, RecursionError) as error:
         raise ValueError(f"--config {path} is not TOML: {error}") from error
-    Toml(path, must_exist=True, use_commands_as_keys=False)(app, commands, arguments)
+    Toml(path, must_exist=True)(app, (), arguments)  # as of no command, or flags that are called like one are left out

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-KINDS = ("activation", "bins", "epochs", "lengthscale", "num members", "pace", "strength", "target_scale")
+KINDS = ("activation", "bins", "epochs", "lengthscale", "num members", "pace", "share", "strength", "target scale")
 DEPENDS = (
     "made with:",
     "The rate of",

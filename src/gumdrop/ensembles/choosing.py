@@ -147,6 +147,7 @@ def choose(
     rows.check(likelihood)
     kinds = candidates(num_many_valued(rows.x), likelihood)
     sample = rows.sample(PILOT_ROWS, settings.seed)
+    strengths = settings.strengths_for(len(rows))
     trial = _pilot(settings, len(rows), len(sample), is_density=not likelihood.has_open_targets)
     if settings.lengthscale is not None:
         kinds = list(dict.fromkeys(replace(kind, lengthscale=None) for kind in kinds))
@@ -157,12 +158,12 @@ def choose(
     if scale.atoms == (scale.bound,):
         scales += ("censored",)
     pilots = _Pilots(build, sample, trial, likelihood, scale, progress, len(kinds) + len(scales))
-    tried = [pilots.run(kind, i, settings.strengths_for(len(rows))) for i, kind in enumerate(kinds, 1)]
+    tried = [pilots.run(kind, i, strengths) for i, kind in enumerate(kinds, 1)]
     best = pilots.best_of(tried)
     chosen, pilot = kinds[best], tried[best]
     for i, each in enumerate(scales, len(kinds) + 1):
         other = replace(chosen, target_scale=each)
-        found = pilots.run(other, i, pilot.strengths)
+        found = pilots.run(other, i, strengths)
         if process_group().from_first(partial(is_beyond_chance, found.scores - pilot.scores, sample.weights)):
             chosen, pilot = other, found
     is_open = settings.epochs is None and len(sample) == len(rows) and not settings.keeps_best(likelihood)

@@ -19,7 +19,7 @@ def test_errors_are_counted_and_a_stopped_run_goes_on_where_it_stopped(digits, t
     assert (whole["settings"]["epochs"], whole["test_images"]) == ({"perceptron": 2, "lenet": 1}, 240)
     networks = whole["networks"]
     assert list(networks) == list(NETWORKS)
-    assert [len(part["errors"]) for part in networks.values()] == [2, 2, 2, 2, 2, 1, 1, 1]
+    assert [len(part["errors"]) for part in networks.values()] == [2, 2, 2, 2, 2, 1, 1, 1, 1]
     assert all(0 <= errors <= 240 for part in networks.values() for errors in part["errors"])
     for kind in ("test_nll", "train_nll"):
         assert all(len(part[kind]) == len(part["errors"]) for part in networks.values())
@@ -50,6 +50,13 @@ def test_errors_are_counted_and_a_stopped_run_goes_on_where_it_stopped(digits, t
     assert [path.name for path in (stopped / "parts").glob("*.checkpoint")] == ["perceptron-learned.checkpoint"]
     monkeypatch.setattr(training, "_scores", scores_of)
     assert reproduced("regularisation", stopped, *words, "--resume", data=digits) == whole
+
+
+def test_some_networks_alone(digits, tmp_path) -> None:
+    words = ("--lenet-epochs", "1", "--networks", "lenet-strength", "lenet-none")
+    found = reproduced("regularisation", tmp_path / "out", *words, data=digits)["networks"]
+    assert list(found) == ["lenet-none", "lenet-strength"]
+    assert len(found["lenet-strength"]["held_out_nll"]) == 4
 
 
 def test_networks_of_the_tutorial() -> None:

@@ -1,6 +1,6 @@
 """Segment street scenes (CamVid): no, fixed and learned dropout in an FC-DenseNet that shows where it is unsure.
 
-Beside them stands a network with learned rates and an aleatoric head, which is only shown.
+Beside them stand networks with learned rates and an aleatoric head.
 """
 
 from gumdrop_experiments.harness import About, BaseSettings, flag
@@ -41,9 +41,7 @@ class Settings(BaseSettings):
     epochs: int = flag(30, least=1, quick=2)
     """Passes over the pictures, a crop of each."""
     seeds: int = flag(3, least=1, quick=1)
-    """Networks trained in each way; with an aleatoric head, which is only shown beside them, one."""
-    fits: int = flag(3, least=1, quick=1)
-    """Networks trained with learned rates, to see whether these come out alike; at least seeds of them."""
+    """Networks trained in each way."""
     batch_size: int = flag(4, least=1)
     """Crops in a batch."""
     num_samples: int = flag(10, least=1, quick=4)

@@ -52,28 +52,21 @@ def study(settings: Settings, run: Run) -> WithPictures:
     size = (settings.height, settings.width)
     scenes = _Scenes(run, settings, *read_camvid(run.options, size=size, limit=settings.pictures))
     chosen = settings.variants or VARIANTS
-    seeds = {variant: run.options.seeds(_count(settings, variant)) for variant in chosen}
+    seeds = run.options.seeds(settings.seeds)
     with limited_threads(settings.threads):
-        done = run.parts({(v, s): partial(_train_and_score, scenes, v, s) for v in chosen for s in seeds[v]})
+        done = run.parts({(v, s): partial(_train_and_score, scenes, v, s) for v in chosen for s in seeds})
         inorder = [variant for variant in ALL_VARIANTS if variant in chosen]
-        results = {variant: [done[variant, seed] for seed in seeds[variant]] for variant in inorder}
+        results = {variant: [done[variant, seed] for seed in seeds] for variant in inorder}
         averaged = [variant for variant in AVERAGED if variant in chosen]
         averages = run.parts({("averages", v): partial(_averages, scenes, v) for v in averaged})
         for variant in averaged:
             results[variant][0]["averages"] = averages["averages", variant]
         if settings.draws:
-            pairs = [(variant, seed) for variant in averaged for seed in seeds[variant]]
+            pairs = [(variant, seed) for variant in averaged for seed in seeds]
             by_draws = run.parts({("draws", v, s): partial(_by_draws, scenes, v, s) for v, s in pairs})
             for variant, seed in pairs:
                 results[variant][seed - run.options.seed]["by_draws"] = by_draws["draws", variant, seed]
         return WithPictures(results, _maps(scenes, "learned", run.options.seed) if "learned" in chosen else [])
-
-
-def _count(settings: Settings, variant: str) -> int:
-    """Say how many networks of a variant are trained."""
-    if _is_noisy(variant):
-        return 1
-    return max(settings.seeds, settings.fits) if variant == "learned" else settings.seeds
 
 
 @dataclass(frozen=True)

@@ -1,8 +1,8 @@
 """Dropout as a regulariser: test errors of five networks over training, and of twins that learn their rates.
 
 The five are those of a tutorial: a perceptron of 2 x 800 tanh units with three settings of dropout, and LeNet with and
-without. The twins start from the networks without dropout; for one of them held-out images choose the strength. All
-take plain stochastic gradient descent with batches of 128 and a constant learning rate, as the tutorial does.
+without. The twins start from the networks without dropout; for one of each kind held-out images choose the strength.
+All take plain stochastic gradient descent with batches of 128 and a constant learning rate, as the tutorial does.
 
 References:
     Xu, Zhao & Zhao 2018, "Tutorial: Dropout as Regularization and Bayesian Approximation"
@@ -42,3 +42,7 @@ class Settings(BaseSettings):
     """The same for LeNet, which takes four times as long; 60 by default, 2 with --quick."""
     lenet_lr: float = flag(0.1, positive=True)
     """Learning rate of LeNet. The tutorial has .01 and 1,500 epochs."""
+    networks: tuple[str, ...] = flag(
+        (), recorded=False, known=("network", "gumdrop_experiments.regularisation.training.NETWORKS")
+    )
+    """Networks to train now, such as lenet-none; all by default. More of them can be added with --resume."""

@@ -44,28 +44,20 @@ STYLES = {
     "perceptron-strength": (plots.BLUE, "-"),
     "lenet-none": (plots.INK, ":"),
     "lenet-half": (plots.ORANGE, "-"),
-    "lenet-learned": (plots.BLUE, "-"),
+    "lenet-learned": (plots.BLUE, "--"),
+    "lenet-strength": (plots.BLUE, "-"),
 }
 """Colour and line of each network."""
 
 
 def page(results: Plain) -> Page:
-    """Say how many errors learned rates leave, and how many the best fixed ones."""
+    """Say how many errors each way of dropout leaves."""
     found, count = results["networks"], results["test_images"]
     tuned = {key: network for key, network in found.items() if NETWORKS[key].tuned}
-    end = {key: at_the_end(network["errors"]) for key, network in found.items()}
-    fixed = [key for key in found if not NETWORKS[key].learned]
-    best = {family: min((key for key in fixed if key.startswith(family)), key=end.__getitem__) for family in FAMILIES}
+    errors = "; ".join(f"{network['label']}: {at_the_end(network['errors']):.1f}" for network in found.values())
     return Page(
         title="Dropout as a regulariser",
-        lead=(
-            f"The dense network that learns its rates errs {end['perceptron-learned']:.1f} times among {count:,} test "
-            f"images (mean of the last {LAST} epochs), {end['perceptron-strength']:.1f} times where held-out images "
-            f"choose the strength of its dropout, the best with fixed rates "
-            f"({found[best['perceptron']]['label']}) {end[best['perceptron']]:.1f} times; LeNet "
-            f"{end['lenet-learned']:.1f} times with learned rates, {end[best['lenet']]:.1f} times as "
-            f"{found[best['lenet']]['label']}."
-        ),
+        lead=f"Wrong answers among {count:,} test images, mean of the last {LAST} epochs: {errors}.",
         body=[
             Picture("regularisation", FIGURE, _errors(found)),
             _table(found, count),
@@ -123,9 +115,10 @@ def _ticks(low: float, high: float) -> list[int]:
 
 def _errors(found: Plain) -> Figure:
     """Errors over epochs, a panel for each family."""
-    drawing, panels = subplots(1, 2, size=(10, 4.6))
-    for ax, (family, title) in zip(panels, FAMILIES.items(), strict=True):
-        curves = {key: found[key]["errors"] for key in STYLES if key.startswith(family)}
+    families = [family for family in FAMILIES if any(key.startswith(family) for key in found)]
+    drawing, panels = subplots(1, len(families), size=(5 * len(families), 4.6), squeeze=False)
+    for ax, family in zip(panels[0], families, strict=True):
+        curves = {key: found[key]["errors"] for key in STYLES if key in found and key.startswith(family)}
         for key, errors in curves.items():
             colour, style = STYLES[key]
             label = f"{found[key]['label'].split(', ', 1)[1]}: {at_the_end(errors):.1f}"
@@ -138,7 +131,7 @@ def _errors(found: Plain) -> Figure:
         ax.set_yticks(ticks, [f"{tick:,}" for tick in ticks])
         ax.minorticks_off()
         ax.set_xlim(0, max(map(len, curves.values())) + 1)
-        dress(ax, title=title, x="epoch", y="wrong test images")
+        dress(ax, title=FAMILIES[family], x="epoch", y="wrong test images")
         heading = f"dropout: errors, mean of last {LAST}"
         ax.legend(frameon=False, title=heading, fontsize=9, title_fontsize=9, loc="upper right")
     return drawing

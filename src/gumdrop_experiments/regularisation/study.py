@@ -29,17 +29,18 @@ QUICK_EPOCHS, QUICK_TRAIN, QUICK_TEST = 2, 2000, 1000
 
 
 def study(settings: Settings, run: Run) -> Plain:
-    """Train all networks, each in a part."""
+    """Train the networks, each in a part."""
+    chosen = [key for key in NETWORKS if key in (settings.networks or NETWORKS)]
     digits, held_out = digits_of(run)
     given = {"perceptron": settings.epochs, "lenet": settings.lenet_epochs}
     usual = dict.fromkeys(EPOCHS, QUICK_EPOCHS) if run.options.quick else EPOCHS
     epochs = {family: given[family] or usual[family] for family in EPOCHS}
     shorter = {family: math.ceil(CHOOSING * whole) for family, whole in epochs.items()}
     lr = {"perceptron": PERCEPTRON_LR, "lenet": settings.lenet_lr}
-    tuned = [key for key, network in NETWORKS.items() if network.tuned]
+    tuned = [key for key in chosen if NETWORKS[key].tuned]
     tries = {f"{key}-{strength:g}": (key, strength) for key in tuned for strength in STRENGTHS}
     calls = {"masks": partial(compare_masks, digits.train, run.options.seed)}
-    calls |= {key: partial(_trained, run, key, key, digits, epochs, lr) for key in NETWORKS if key not in tuned}
+    calls |= {key: partial(_trained, run, key, key, digits, epochs, lr) for key in chosen if key not in tuned}
     calls |= {name: partial(_trained, run, name, key, held_out, shorter, lr, s) for name, (key, s) in tries.items()}
     found = run.parts(calls)
     scores: dict[str, dict[str, float]] = {key: {} for key in tuned}
@@ -60,7 +61,7 @@ def study(settings: Settings, run: Run) -> Plain:
         },
         "test_images": len(digits.test.labels),
         "masks": found["masks"],
-        "networks": {key: found[key] for key in NETWORKS},
+        "networks": {key: found[key] for key in chosen},
     }
 
 

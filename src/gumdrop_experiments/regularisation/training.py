@@ -171,6 +171,9 @@ NETWORKS = {
     "lenet-none": Network("LeNet, no dropout", "lenet", tutorial_lenet),
     "lenet-half": Network("LeNet, .5", "lenet", partial(tutorial_lenet, rate=0.5)),
     "lenet-learned": Network("LeNet, learned", "lenet", partial(_learned, tutorial_lenet), True),
+    "lenet-strength": Network(
+        "LeNet, learned, held-out strength", "lenet", partial(_learned, tutorial_lenet), True, tuned=True
+    ),
 }
 """All of them by name, in the order in which they are trained."""
 

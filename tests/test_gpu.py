@@ -170,7 +170,11 @@ def test_attribution() -> None:
     assert found.isfinite().all()
 
 
-@pytest.mark.filterwarnings("ignore:.*torch.jit:DeprecationWarning", "ignore:TensorFloat32 tensor cores")
+@pytest.mark.filterwarnings(
+    "ignore:.*torch.jit:DeprecationWarning",
+    "ignore:TensorFloat32 tensor cores",
+    "ignore:\\s*Online softmax:UserWarning",
+)
 @pytest.mark.parametrize("likelihood", LIKELIHOODS)
 def test_compiled_steps(likelihood: str) -> None:
     model, x = on_cpu("dense")

@@ -53,7 +53,7 @@ def is_beyond_chance(gains: Tensor, weights: Tensor | None = None) -> bool:
 def mean_score(scores: Tensor, weights: Tensor | None = None) -> float:
     """Average the scores of the weighted rows, (N,), that have one; NaN for those that have none, and if none has."""
     known = ~scores.isnan()
-    counts = torch.ones(len(scores)) if weights is None else weights.cpu()
+    counts = torch.ones_like(scores) if weights is None else weights.to(scores.device)
     counts = counts[known].double()
     return float((counts * scores[known].double()).sum() / counts.sum())
 

@@ -10,6 +10,7 @@ import tomllib
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 import quoted
@@ -49,11 +50,17 @@ def listed(values: Iterable[float], digits: int = 2) -> str:
     return ", ".join(f"{value:.{digits}f}" for value in values)
 
 
+def of_seeds(path: str) -> list[float]:
+    """The values at a path, or their mean where it says so."""
+    return [quoted.value(path)] if path.startswith("mean ") else quoted.reached(path)
+
+
 def gained(finding: Mapping[str, Any]) -> tuple[str, str, str]:
     """What a finding gains with its 95 % interval over seeds, the number of seeds, and the verdict of both."""
     scale, digits = finding.get("scale", 1), finding.get("digits", 2)
-    paths = [[paths] if isinstance(paths, str) else paths for paths in finding["gain"]]
-    ahead, behind = ([scale * value for path in each for value in quoted.reached(path)] for each in paths)
+    ahead, behind = (
+        [scale * value for path in quoted.expanded(paths) for value in of_seeds(path)] for paths in finding["gain"]
+    )
     mean, half = interval(ahead, behind)
     least, most = mean - half, mean + half
     verdict = "reproduced" if least > 0 else "contradicted" if most < 0 else "undecided"
@@ -136,12 +143,16 @@ def replaced() -> str:
 
 
 def regularised() -> str:
-    """Means of the last ten epochs beside the tutorial's errors, and the rates at the end."""
+    """Means of the last ten epochs beside the tutorial's errors, and the rates at the end; of LeNet, of three seeds."""
+    dense, lenets = found("regularisation"), [found(f"regularisation-lenet-{seed}") for seed in range(3)]
+    runs = {name: [dense["networks"][name]] for name in dense["networks"] if name.startswith("perceptron")}
+    runs |= {name: [lenet["networks"][name] for lenet in lenets] for name in lenets[0]["networks"]}
     rows = []
-    for name, network in found("regularisation")["networks"].items():
-        errors, nll = (at_the_end(network[key]) for key in ("errors", "test_nll"))
-        rates = listed(network["rates_over_training"][-1], 3) if network["rates_over_training"] else "–"
-        rows.append((network["label"], f"{errors:.1f}", PUBLISHED.get(name, "–"), f"{nll:.3f}", rates))
+    for name, networks in runs.items():
+        errors, nll = (fmean(at_the_end(network[key]) for network in networks) for key in ("errors", "test_nll"))
+        rates = [network["rates_over_training"][-1] for network in networks if network["rates_over_training"]]
+        learned = listed(map(fmean, zip(*rates, strict=True)), 3) or "–"
+        rows.append((networks[0]["label"], f"{errors:.1f}", PUBLISHED.get(name, "–"), f"{nll:.3f}", learned))
     return table(("network", "errors", "tutorial, epoch 200 → 1,500", "test NLL, nats", "learned p by layer"), rows)
 
 

@@ -106,8 +106,9 @@ def _rates(results: Plain) -> Figure:
     """Learned rates against the number of images, and over the training of the first seed on each number."""
     drawing = Figure(figsize=(11, 5.2), layout="constrained")
     beside, paths = drawing.subfigures(1, 2, width_ratios=[1, 1.5], squeeze=False)[0]
-    left, over = beside.subplots(), paths.subplots(2, 2, sharey=True)
     sizes = [each["num_data"] for each in results["sizes"]]
+    shape = (-(-len(sizes) // 2), min(len(sizes), 2))
+    left, over = beside.subplots(), paths.subplots(*shape, sharey=True, squeeze=False)
     for layer, (label, colour) in enumerate(zip(LAYERS, LAYER_COLOURS, strict=True)):
         mean = [statistics.mean(study["rates"][layer] for study in each["learned"]) for each in results["sizes"]]
         left.plot(sizes, mean, "-", color=colour, label=label)

@@ -15,11 +15,11 @@ BUDGETS = {
     "likelihoods": 2711,
     "machine": 517,
     "metrics": 1038,
-    "networks": 1838,
+    "networks": 1848,
     "objective": 347,
     "prediction": 1732,
     "tables": 7909,
-    "training": 2411,
+    "training": 2418,
     "views": 2988,
 }
 """Lines of a room. Lower a figure when lines go; raise one only with a word in the commit on what was not replaced."""

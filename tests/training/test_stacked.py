@@ -46,14 +46,15 @@ def without_noise(model: nn.Module) -> nn.Module:
 
 
 @NOTED
+@pytest.mark.parametrize("max_norm", [None, 1e-3])
 @pytest.mark.parametrize("in_turn", [False, True])
-def test_each_model_takes_the_same_steps_as_alone(in_turn: bool) -> None:
+def test_each_model_takes_the_same_steps_as_alone(in_turn: bool, max_norm: float | None) -> None:
     """One batch holds all rows, so that shuffling changes nothing, and no unit is dropped."""
     models = [without_noise(model) for model in networks(3, in_turn=in_turn)]
     alone = [copy.deepcopy(model) for model in models]
     data = [task(i) for i in range(3)]
     options = {"likelihood": "gaussian", "epochs": 20, "batch_size": 64, "lr": 2e-2, "weight_decay": 0.1}
-    options |= {"lengthscale": "classification"}  # which goes by the number of rows
+    options |= {"lengthscale": "classification", "max_norm": max_norm}  # the former goes by the number of rows
     results = fit_stacked(models, data, **options)
     for model, other, pair, result in zip(models, alone, data, results, strict=True):
         expected = fit(other, pair, **options)
@@ -137,7 +138,7 @@ def test_a_checkpoint_of_other_data_or_layers_is_refused(tmp_path, change) -> No
         ({"keep_best": True}, ValueError, "`keep_best` needs `held_out` rows"),
         ({"held_out_noise": True}, ValueError, "`held_out_noise` needs held-out data"),
         ({"epochs": 0}, ValueError, "`epochs` must be at least 1"),
-        ({"max_norm": 1.0}, ValueError, "`max_norm` is for one model alone"),
+        ({"accumulate": 2}, ValueError, "`accumulate` is for one model alone"),
         ({"lengthscale": "foo"}, ValueError, "`lengthscale` must be a positive number"),
         ({"lengthscale": -1.0}, ValueError, "`lengthscale` must be a positive number"),
         ({"train": [(task(0)[0], task(0)[1] * 1e30)]}, ValueError, "not finite in epoch 1"),

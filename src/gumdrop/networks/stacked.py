@@ -116,6 +116,16 @@ class StackedMLP(nn.Module):
         a = x if self.encoding is None else self.encoding(x)
         return gradient_of(self, a, slope, precisions.expand(len(num_data), len(self.num_inputs)), num_data)
 
+    @torch.no_grad()
+    def clip(self, max_norm: float) -> None:
+        """Clip the gradient of each member to a norm."""
+        of_others = [part.grad for part in (self.scaled_logits, self.log_variances) if part is not None]
+        gradients = [*self.gradients.weights, self.gradients.all_biases, *(g for g in of_others if g is not None)]
+        norms = torch.stack([gradient.flatten(1).norm(dim=1) for gradient in gradients]).norm(dim=0)
+        factors = (max_norm / (norms + 1e-6)).clamp(max=1.0)
+        for gradient in gradients:
+            gradient.mul_(factors.view(-1, *[1] * (gradient.ndim - 1)))
+
     def with_noise(self, output: Tensor) -> Tensor:
         """Append the log variances of the noise to outputs, (M, B, D), if there is one."""
         if self.log_variances is None:

@@ -37,6 +37,11 @@ class InTurn(nn.Module):
         losses, kls = torch.stack(found, dim=1)
         return losses, kls
 
+    def clip(self, max_norm: float) -> None:
+        """Clip the gradient of each model to a norm."""
+        for model in self.models:
+            nn.utils.clip_grad_norm_(model.parameters(), max_norm)
+
     @torch.no_grad()
     def drawn(self, x: Tensor, num_samples: int, seed: int | None) -> Tensor:
         """Outputs under Bernoulli masks, (models, S, B, ...): of functions by their seed, or a mask for each row."""

@@ -46,7 +46,7 @@ class TrainingSettings:
     tol: float = 0.0
     """Gain in held-out value, in nats per datum, that counts as better, at least 0."""
     max_norm: float | None = None
-    """Clip gradients to this norm, positive; no clipping if None. For one model alone."""
+    """Clip the gradients of a model to this norm, positive; no clipping if None."""
     accumulate: int = 1
     """Parts that a process goes through its shard of a batch in, to save memory, at least 1. For one model alone."""
     autocast: torch.dtype | None = None

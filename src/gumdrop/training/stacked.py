@@ -45,7 +45,7 @@ ROWS_AT_ONCE = 2**16
 """Rows of held-out data, counted once for each draw and model, that are evaluated in one call."""
 MOST_ENCODED = 2**24
 """Numbers that encoded inputs may take, 64 MiB."""
-ALONE = ("max_norm", "accumulate", "autocast")
+ALONE = ("accumulate", "autocast")
 """Settings that only the training of one model has."""
 
 
@@ -209,6 +209,8 @@ class _Stacked:
         learn = self._learns(lengthscale)
         for x, y in data.batches(self.settings.batch_size):
             nll, kl = learn(x, y)
+            if self.settings.max_norm is not None:
+                self.stack.clip(self.settings.max_norm)
             state.advance()
             if self.settings.held_out_noise and state.steps % STEPS_BETWEEN_NOISE == 0:
                 self._follow(state.steps)

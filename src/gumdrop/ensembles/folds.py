@@ -67,7 +67,7 @@ def folds_of(order: Tensor, num_members: int, most: int, together: Tensor | None
     The rows come in random order, (N,); those of a group, (N,), are held out together.
     """
     count = min(most, max(2, len(order) // 10))
-    parts = order.tensor_split(count) if together is None else _whole_groups(order, together[order.long()], count)
+    parts = order.tensor_split(count) if together is None else _whole_groups(order, together.cpu()[order.long()], count)
     folds = []
     for member in range(num_members):
         out = member % len(parts)

@@ -198,7 +198,8 @@ class ConcreteDropoutClassifier(ClassifierMixin, ConcreteDropoutEnsemble):
         return self.predict_distribution(X).sets(coverage).cpu().numpy()
 
     def _standing(self, X: ArrayLike, y: ArrayLike) -> Tensor:
-        return self.predict_distribution(X).standing(torch.from_numpy(self._codes(y)))
+        prediction = self.predict_distribution(X)
+        return prediction.standing(torch.from_numpy(self._codes(y)).to(prediction.probabilities.device))
 
     def _codes(self, y: ArrayLike) -> np.ndarray:
         """Numbers of labels, which must be of `classes_`."""

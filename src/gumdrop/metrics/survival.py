@@ -52,11 +52,11 @@ def kaplan_meier(times: Tensor, events: Tensor, at: Tensor, *, before: bool = Fa
         tensor([0.6667, 0.0000], dtype=torch.float64)
     """
     distinct, place = times.double().unique(return_inverse=True)
-    counts, seen = (torch.zeros(len(distinct), dtype=torch.float64) for _ in range(2))
-    counts.index_add_(0, place, torch.ones(len(place), dtype=torch.float64))
+    counts, seen = torch.zeros_like(distinct), torch.zeros_like(distinct)
+    counts.index_add_(0, place, torch.ones_like(times, dtype=torch.float64))
     seen.index_add_(0, place, events.double())
     at_risk = counts.flip(0).cumsum(0).flip(0)
-    steps = torch.cat([torch.ones(1, dtype=torch.float64), (1 - seen / at_risk).cumprod(0)])
+    steps = torch.cat([distinct.new_ones(1), (1 - seen / at_risk).cumprod(0)])
     return steps[torch.searchsorted(distinct, at.double().contiguous(), right=not before)]
 
 
@@ -94,8 +94,8 @@ def _least_gap(values: Tensor) -> float:
 
 def times_between(observed: Tensor, count: int = 100, *, least: float = 0.1, most: float = 0.9) -> Tensor:
     """Times, evenly spaced between two quantiles of all that end, shape (T,): beyond, few rows are left."""
-    ends = torch.quantile(observed[:, 0].double(), torch.tensor([least, most], dtype=torch.float64))
-    return torch.linspace(float(ends[0]), float(ends[1]), count, dtype=torch.float64)
+    ends = torch.quantile(observed[:, 0].double(), observed.new_tensor([least, most], dtype=torch.float64))
+    return torch.linspace(float(ends[0]), float(ends[1]), count, dtype=torch.float64, device=observed.device)
 
 
 def integrated_brier(prediction: NumberPrediction, observed: Tensor) -> Tensor:
@@ -186,9 +186,9 @@ def d_calibration(prediction: NumberPrediction, observed: Tensor, *, num_bins: i
         >>> round(d_calibration(prediction, observed, num_bins=2).item(), 3)
         0.083
     """
-    inner = torch.arange(1, num_bins, dtype=torch.float64) / num_bins
+    inner = torch.arange(1, num_bins, dtype=torch.float64, device=observed.device) / num_bins
     below = share_below(prediction, observed, inner)
-    ends = torch.cat([torch.zeros(len(below), 1), below, torch.ones(len(below), 1)], dim=1)
+    ends = torch.cat([below.new_zeros(len(below), 1), below, below.new_ones(len(below), 1)], dim=1)
     return uniform_p_value(ends.diff(dim=1).sum(0))
 
 

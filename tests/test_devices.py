@@ -88,14 +88,13 @@ def structured(**fields: np.ndarray) -> np.ndarray:
 
 
 TARGETS: dict[str, np.ndarray] = {
-    "numbers": Y,
     "two outputs": np.stack([Y, X[:, 1] ** 2], axis=1),
     "positive": np.exp(3 * Y),
     "counts": RNG.poisson(np.exp(Y)),
     "times": structured(event=RNG.random(60) < 0.7, time=np.exp(Y)),
     "ranges": structured(lower=Y, upper=Y + RNG.choice([0.0, 0.3, np.inf], 60)),
 }
-SMALL: dict[str, Any] = {"random_state": 0, "max_iter": 2, "n_members": 2, "n_mc_samples": 10}
+SMALL: dict[str, Any] = {"random_state": 0, "max_iter": 1, "n_members": 2, "n_mc_samples": 10}
 FIXED = SMALL | {"hidden_layer_sizes": [8], "strength": 1.0}
 
 
@@ -163,7 +162,7 @@ def test_training(likelihood: str, home: str, gpu: torch.device) -> None:
 
 
 def test_rates_of_a_trained_network(gpu: torch.device) -> None:
-    assert fit_rates(network("gaussian").to(gpu), rows("gaussian", "cpu"), likelihood="gaussian", seed=0).scores
+    assert fit_rates(network("poisson").to(gpu), rows("poisson", "cpu"), likelihood="poisson", seed=0).scores
 
 
 @pytest.mark.parametrize("home", ["cpu", "pretend"])

@@ -187,9 +187,9 @@ def _check(schema: _Schema, values: dict[str, Any]) -> None:
     """Refuse tensors and generators of the CPU, but for a number and for rows that are chosen."""
     for name, value in values.items():
         for leaf in value if isinstance(value, list | tuple) else (value,):
-            if not isinstance(leaf, Tensor | torch.Generator) or leaf.device.type != "cpu":
+            if not (isinstance(leaf, Tensor) or (name == "generator" and leaf)) or leaf.device.type != "cpu":
                 continue
-            is_number = isinstance(leaf, Tensor) and leaf.ndim == 0 and name not in schema.written
+            is_number = name != "generator" and leaf.ndim == 0 and name not in schema.written
             is_chosen = name == "indices" and schema.title in INDEXED and values["self"].device.type == NAME
             if not is_number and not is_chosen:
                 title = schema.title

@@ -151,7 +151,7 @@ def rows(likelihood: str, home: torch.device | str) -> tuple[Tensor, Tensor]:
 
 @pytest.mark.parametrize(("likelihood", "home"), [*((name, "pretend") for name in LIKELIHOODS), ("gaussian", "cpu")])
 def test_training(likelihood: str, home: str, gpu: torch.device) -> None:
-    data, settings = rows(likelihood, home), {"likelihood": likelihood, "epochs": 2, "batch_size": 16, "seed": 0}
+    data, settings = rows(likelihood, home), {"likelihood": likelihood, "epochs": 1, "batch_size": 30, "seed": 0}
     model = network(likelihood).to(gpu)
     fit(model, data, validation=data, max_norm=1.0, accumulate=2, **settings)
     fit_stacked([network(likelihood).to(gpu) for _ in range(2)], [data] * 2, weights=[torch.rand(60)] * 2, **settings)
@@ -169,7 +169,7 @@ def test_rates_of_a_trained_network(gpu: torch.device) -> None:
 def test_ensemble_of_grouped_rows(home: str, gpu: torch.device) -> None:
     x, y = rows("categorical", home)
     data = Rows(x, y, torch.rand(60).to(home), groups=(torch.arange(60) // 6).to(home))
-    settings = EnsembleSettings(num_members=2, epochs=2, seed=0)
+    settings = EnsembleSettings(num_members=2, epochs=1, seed=0)
     fitted = fit_ensemble(lambda *_: network("categorical").to(gpu), data, settings, Categorical())
     assert fitted.model.predict(x.to(gpu), num_samples=4, seed=0).log_prob(y.to(gpu)).isfinite().all()
 

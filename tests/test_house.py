@@ -7,7 +7,7 @@ from builders import house
 BUDGETS = {
     "attribution": 1282,
     "cli": 1102,
-    "ensembles": 1757,
+    "ensembles": 1773,
     "estimators": 1318,
     "export": 1356,
     "functional": 413,
@@ -15,11 +15,11 @@ BUDGETS = {
     "likelihoods": 2711,
     "machine": 517,
     "metrics": 1038,
-    "networks": 1848,
+    "networks": 1849,
     "objective": 347,
     "prediction": 1732,
     "tables": 7909,
-    "training": 2418,
+    "training": 2422,
     "views": 2988,
 }
 """Lines of a room. Lower a figure when lines go; raise one only with a word in the commit on what was not replaced."""

@@ -70,6 +70,18 @@ def test_where_a_longer_pilot_gains_nothing_a_part_of_the_epochs_is_enough() -> 
         assert choose(NUMBERS, line(300), asked, Gaussian()).share == 1
 
 
+def test_classes_that_are_learned_early_train_for_a_part_of_the_epochs() -> None:
+    generator, settings = torch.Generator().manual_seed(0), EnsembleSettings(num_members=2)
+    x = torch.randn(300, 2, generator=generator)
+    coin = torch.randint(2, (300,), generator=generator)
+    early = choose(CLASSES, Rows(x, coin), settings, Categorical())
+    assert early.share == 0.6
+    assert early.settings(settings, 300, Categorical()).epochs == 64
+    assert choose(CLASSES, Rows(x, coin), replace(settings, patience=9), Categorical()).share == 1
+    rings = (3 * x.norm(dim=1)).long() % 3
+    assert choose(CLASSES, Rows(x, rings), settings, Categorical()).share == 1
+
+
 def test_the_same_seed_chooses_and_trains_the_same() -> None:
     settings = replace(QUICK, input_noise=False)
     one, other = (fit(NUMBERS, line(), settings, Gaussian()) for _ in range(2))

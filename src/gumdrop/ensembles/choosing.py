@@ -6,6 +6,7 @@ costs less than the training, and takes no row of a test.
 
 import copy
 import os
+import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -35,6 +36,8 @@ PILOT_ROWS = 10_000
 LEAST_GAIN, SHORT = 0.03, 0.4
 """Where a pilot gains less than so many nats per row on one of half its length, the part of a training that is enough:
 most of such a table is noise, which networks that train on learn by heart. Those in bins find fine structure late."""
+EARLY, SHORTER = 0.4, 0.6
+"""The same for classes, where the best epoch of half of all members lies in this first part of a pilot."""
 
 
 def fit(
@@ -128,7 +131,8 @@ def choose(
     known in part, such as times, the logarithm is tried first.
 
     Numbers for which a pilot of half the length is nearly as good are trained for a part of the usual epochs, unless
-    the settings say how long, the networks are in bins, or the rows are many.
+    the settings say how long, the networks are in bins, or the rows are many; so are classes whose pilot is best in an
+    early epoch.
 
     Args:
         build: Builds one network.
@@ -159,17 +163,19 @@ def choose(
         scales += ("censored",)
     pilots = _Pilots(build, sample, trial, likelihood, scale, progress, len(kinds) + len(scales))
     tried = [pilots.run(kind, i, strengths) for i, kind in enumerate(kinds, 1)]
-    best = pilots.best_of(tried)
-    chosen, pilot = kinds[best], tried[best]
+    best = pilots.best_of([pilots.best(fits) for fits in tried])
+    chosen, pilot = kinds[best], pilots.best(tried[best])
     for i, each in enumerate(scales, len(kinds) + 1):
         other = replace(chosen, target_scale=each)
-        found = pilots.run(other, i, strengths)
+        found = pilots.best(pilots.run(other, i, strengths))
         if process_group().from_first(partial(is_beyond_chance, found.scores - pilot.scores, sample.weights)):
             chosen, pilot = other, found
-    is_open = settings.epochs is None and len(sample) == len(rows) and not settings.keeps_best(likelihood)
-    if is_open and not chosen.bins_per_input and pilots.gain_of_length(chosen, pilot) < LEAST_GAIN:
-        return replace(chosen, share=SHORT)
-    return chosen
+    if settings.epochs is not None or settings.patience is not None or len(sample) < len(rows):
+        return chosen
+    if not likelihood.is_density:
+        return replace(chosen, share=SHORTER) if pilots.peak(tried[best]) <= EARLY else chosen
+    is_open = not likelihood.has_open_targets and not chosen.bins_per_input
+    return replace(chosen, share=SHORT) if is_open and pilots.gain_of_length(chosen, pilot) < LEAST_GAIN else chosen
 
 
 @dataclass(frozen=True, eq=False)
@@ -184,12 +190,15 @@ class _Pilots:
     progress: Show
     count: int
 
-    def run(self, kind: Architecture, number: int, strengths: Sequence[float], *, parts: int = 1) -> EnsembleFit:
-        """Train a kind with each strength, for one of so many parts of a pilot, and return the best fit."""
+    def run(self, kind: Architecture, number: int, strengths: Sequence[float], *, parts: int = 1) -> list[EnsembleFit]:
+        """Train a kind with each strength, for one of so many parts of a pilot."""
         said = part_of(self.progress, "choosing networks,", number, self.count)
         settings = replace(self.settings, epochs=max(1, (self.settings.epochs or 1) // parts))
         what = (self.build, kind, self.rows, settings, self.likelihood, self.scale, strengths)
-        fits = _fits(*what, is_kept=False, progress=said)
+        return _fits(*what, is_kept=False, progress=said)
+
+    def best(self, fits: Sequence[EnsembleFit]) -> EnsembleFit:
+        """Return the fit with the best mean score."""
         return fits[self.best_of(fits)]
 
     def best_of(self, fits: Sequence[EnsembleFit]) -> int:
@@ -199,8 +208,13 @@ class _Pilots:
 
     def gain_of_length(self, kind: Architecture, pilot: EnsembleFit) -> float:
         """Tell how many nats per row a pilot is ahead of one of half its length."""
-        gain = pilot.scores - self.run(kind, self.count, pilot.strengths, parts=2).scores
+        gain = pilot.scores - self.best(self.run(kind, self.count, pilot.strengths, parts=2)).scores
         return process_group().from_first(lambda: mean_score(gain, self.rows.weights))
+
+    def peak(self, fits: Sequence[EnsembleFit]) -> float:
+        """Tell in which part of a pilot the best epoch of its members lies, the median of all strengths."""
+        peaks = [member.best_epoch / len(member.history) for fit in fits for member in fit.members]
+        return process_group().from_first(lambda: statistics.median(peaks))
 
 
 def _pilot(settings: EnsembleSettings, num_rows: int, num_sampled: int, *, is_density: bool) -> EnsembleSettings:

@@ -24,6 +24,8 @@ FIRST_LOG_DISPERSION, DISPERSION_PRECISION = -1.0, 0.05
 LARGEST_COUNT = 500
 """Of a target whose counts may be negative binomial; larger ones are nearly continuous."""
 LARGEST_FEATURE = 3.0
+ENOUGH: dict[str, Any] = {"max_iter": 60, "tolerance_change": 1e-3}
+"""How far the noise is fitted: until a step gains a thousandth of a nat over all rows, which float32 still resolves."""
 
 
 class NoiseFunction(nn.Module):
@@ -139,10 +141,10 @@ class NoiseFunction(nn.Module):
             prior = prior + TAIL_PRECISION * (tail.square().sum() + bend.square().sum())
             return 0.5 * prior - (weights @ log_likelihoods()).sum()
 
-        minimise(loss, [weight, offset, tail], max_iter=60)
+        minimise(loss, [weight, offset, tail], **ENOUGH)
         if (tail.abs() > LEAST_TAIL).any():
             unbent, before = [weight.clone(), offset.clone(), tail.clone()], log_likelihoods()
-            minimise(loss, [weight, offset, tail, bend], max_iter=60)
+            minimise(loss, [weight, offset, tail, bend], **ENOUGH)
             gains = log_likelihoods() - before
             for output, each in enumerate(gains.T):
                 if not is_beyond_chance(each, weights):

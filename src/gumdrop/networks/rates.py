@@ -44,7 +44,8 @@ def fix_dropout(model: Model) -> Model:
 
 RATE_EPS = 1e-20
 """What Adam adds to the size of a gradient. That of the logit of a small rate p is proportional to p: under the usual
-1e-8, a rate of 1e-8 stays where it is, whatever it is asked for later."""
+1e-8, a rate of 1e-8 stays where it is, whatever it is asked for later. Below 1e-22 rates stay nevertheless: the squares
+of such gradients are 0 in float32."""
 
 
 def set_strength(model: Model, strength: float, *, include: Sequence[str] = ("*",)) -> Model:

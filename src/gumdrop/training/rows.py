@@ -1,5 +1,6 @@
 """Rows to train on: of several data sets, for several models at once, without copies of what is large."""
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 
@@ -72,8 +73,9 @@ class StackedRows:
         return order
 
     def batches(self, batch_size: int) -> Iterator[tuple[Tensor, Tensor]]:
-        """Go through one pass: inputs and targets, (models, B, ...)."""
-        for rows in self.shuffled().split(batch_size, dim=1):
+        """Go through one pass in batches of this size or a little less, all alike: inputs and targets, (M, B, ...)."""
+        # A last batch of a few rows would be a step as long as the others, of more noise.
+        for rows in self.shuffled().tensor_split(math.ceil(self.longest / batch_size), dim=1):
             yield self[rows]
 
     def __getitem__(self, rows: Tensor) -> tuple[Tensor, Tensor]:

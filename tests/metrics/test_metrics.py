@@ -85,6 +85,14 @@ def test_bins_by_hand(confidence, correct, rows, expected) -> None:
     assert metrics.calibration_error(prediction, target, num_bins=10).item() == pytest.approx(error)
 
 
+def test_bins_of_more_pixels_than_float32_counts() -> None:
+    pixels = 2**24 + 2**23
+    log_p = torch.tensor([0.75, 0.25]).log()[None, :, None].expand(1, 2, pixels)
+    prediction = ClassificationPrediction(log_p, torch.zeros(1, pixels))
+    bins = metrics.reliability(prediction, torch.zeros(1, pixels, dtype=torch.int8))
+    assert (bins.confidence.item(), bins.accuracy.item()) == pytest.approx((0.75, 1.0))
+
+
 def test_brier_score_by_hand_and_by_scikit_learn() -> None:
     prediction = classes([[0.7, 0.2, 0.1], [0.3, 0.3, 0.4], [0.0, 1.0, 0.0]])
     target = torch.tensor([0, 0, 2])

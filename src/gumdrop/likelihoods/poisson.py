@@ -34,8 +34,14 @@ def poisson_nll(log_rate: Tensor, target: Tensor) -> Tensor:
     """
     check_same_shape("log_rate", log_rate, target)
     log_rate = widened(log_rate)
-    counts = target.to(log_rate.dtype)
-    return per_example(torch.exp(log_rate) - counts * log_rate + torch.lgamma(counts + 1))
+    return per_example(-_log_mass(log_rate, target).to(log_rate.dtype))
+
+
+def _log_mass(log_rate: Tensor, target: Tensor) -> Tensor:
+    """Log probability of counts, in float64 where there is one: in float32 that of a million is wrong by 1."""
+    exact = log_rate if log_rate.device.type == "mps" else log_rate.double()
+    counts = target.to(exact.dtype)
+    return counts * exact - torch.exp(exact) - torch.lgamma(counts + 1)
 
 
 @dataclass(frozen=True)
@@ -57,8 +63,7 @@ class CountPrediction(NumberPrediction):
     def _log_masses(self, counts: Tensor) -> Tensor:
         """Log probability of counts under each draw, shape (S, N, ...)."""
         log_rates = self._log_rates()
-        counts = counts.to(log_rates.dtype)
-        return counts * log_rates - finite_exp(log_rates) - torch.lgamma(counts + 1)
+        return _log_mass(log_rates, counts).clamp(min=torch.finfo(log_rates.dtype).min).to(log_rates.dtype)
 
     def _at_most(self, count: Tensor) -> Tensor:
         """Probability under each draw that what is observed is at most a count, shape (S, N, ...), in float64."""

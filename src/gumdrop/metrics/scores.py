@@ -222,8 +222,9 @@ def reliability(prediction: ClassificationPrediction, target: Tensor, *, num_bin
     count = torch.bincount(bins, minlength=num_bins)
     used = count > 0
 
-    def mean_in_bins(value: Tensor) -> Tensor:
-        return torch.bincount(bins, weights=value, minlength=num_bins)[used] / count[used]
+    def mean_in_bins(value: Tensor) -> Tensor:  # in float32 a sum of pixels stands still at 2^24
+        total = torch.bincount(bins, weights=value.double(), minlength=num_bins)
+        return (total[used] / count[used]).to(value.dtype)
 
     return Reliability(mean_in_bins(confidence), mean_in_bins(right), count[used])
 

@@ -12,7 +12,7 @@ BUDGETS = {
     "export": 1356,
     "functional": 413,
     "layers": 2040,
-    "likelihoods": 2716,
+    "likelihoods": 2719,
     "machine": 517,
     "metrics": 1039,
     "networks": 1849,

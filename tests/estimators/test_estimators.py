@@ -18,6 +18,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from gumdrop.ensembles import correction
 from gumdrop.estimators import ConcreteDropoutClassifier, ConcreteDropoutRegressor
+from gumdrop.likelihoods import RegressionPrediction, TargetScale
 
 CHECKED = {"hidden_layer_sizes": (8,), "n_members": 2, "max_iter": 15, "batch_size": 64, "learning_rate_init": 0.05}
 QUICK = {"hidden_layer_sizes": (16,), "n_members": 3, "max_iter": 60, "n_mc_samples": 60, "random_state": 0}
@@ -104,6 +105,23 @@ def test_a_drawn_target_says_nothing_of_the_noise_of_other_rows(regressor) -> No
     assert np.corrcoef(sizes)[np.triu_indices(40, 1)].mean() < 0.05
     std = regressor.predict(x, return_std=True)[1]
     np.testing.assert_allclose(draws.std(1).mean(), std.mean(), rtol=0.1)
+
+
+@pytest.mark.parametrize("unit", [1e-15, 1e50])
+def test_units_make_no_difference(unit) -> None:
+    x, y = numbers(60)
+    for target in (y - 1000, np.exp(y / 15 - 66)):
+        model = ConcreteDropoutRegressor(**QUICK | {"max_iter": 5}).fit(x, target)
+        of_units = ConcreteDropoutRegressor(**QUICK | {"max_iter": 5}).fit(x * unit, target * unit)
+        np.testing.assert_allclose(of_units.predict(x * unit), unit * model.predict(x))
+        np.testing.assert_allclose(of_units.predict_interval(x * unit), unit * np.stack(model.predict_interval(x)))
+
+
+def test_draws_far_below_the_end_of_a_root_stay_at_it(regressor, monkeypatch) -> None:
+    far = RegressionPrediction.gaussian(torch.full((5, 1), -9.0).double(), torch.full((5, 1), 0.01).double())
+    far = RegressionPrediction.mixture([far] * 4).on(TargetScale(0.0, kind="sqrt"))
+    monkeypatch.setattr(regressor, "predict_distribution", lambda x: far)
+    assert (regressor.sample_y(np.zeros((5, 2)), 20) < 1e-3).all()
 
 
 def test_several_targets() -> None:

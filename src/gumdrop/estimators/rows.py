@@ -107,7 +107,7 @@ def _sorted(columns: Sequence[np.ndarray], order: np.ndarray) -> tuple[np.ndarra
 
 
 def moments(values: np.ndarray, indices: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Weighted mean and standard deviation of each column over some rows; 1 for the latter where it is 0."""
+    """Weighted mean and standard deviation of each column over some rows; 1 for the latter if it is rounding."""
     mean = np.zeros(values.shape[1])
     for part in chunks(len(indices)):
         mean += weights[part] @ values[indices[part]]
@@ -116,4 +116,4 @@ def moments(values: np.ndarray, indices: np.ndarray, weights: np.ndarray) -> tup
     for part in chunks(len(indices)):
         square += weights[part] @ (values[indices[part]] - mean) ** 2
     std = np.sqrt(square / weights.sum())
-    return mean, np.where(std > 1e-12 * (1 + np.abs(mean)), std, 1.0)
+    return mean, np.where(std > 1e-12 * np.abs(mean), std, 1.0)

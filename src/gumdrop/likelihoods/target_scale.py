@@ -8,8 +8,6 @@ import torch
 from torch import Tensor
 
 Kind = Literal["identity", "sqrt", "log", "censored"]
-LARGEST_EXPONENT = 80.0
-"""Of what is a finite number in float32."""
 
 
 @dataclass(unsafe_hash=True)  # not frozen, since Lightning copies the records that hold it field by field
@@ -79,13 +77,13 @@ class TargetScale:
         """Carry values back, down to the bound, which is below the least target by half a step."""
         if self.is_linear:
             return value
-        return (value.square() if self.kind == "sqrt" else value.clamp(max=LARGEST_EXPONENT).exp()) + self.bound
+        return (value.square() if self.kind == "sqrt" else _finite(value).exp()) + self.bound
 
     def log_slope(self, value: Tensor) -> Tensor:
         """Log of the change of the target with a value on the scale, by which a density is divided."""
         if self.is_linear:
             return torch.zeros_like(value)
-        return (2 * value).log() if self.kind == "sqrt" else value.clamp(max=LARGEST_EXPONENT)
+        return (2 * value).log() if self.kind == "sqrt" else _finite(value)
 
     def holds(self, target: Tensor) -> Tensor:
         """Which targets have a density."""
@@ -100,3 +98,8 @@ class TargetScale:
 
 PLAIN = TargetScale()
 """Any number, as it is."""
+
+
+def _finite(value: Tensor) -> Tensor:
+    """Exponents of what is a finite number."""
+    return value.clamp(max=math.log(torch.finfo(value.dtype).max) - 8.7)

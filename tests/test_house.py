@@ -19,7 +19,7 @@ BUDGETS = {
     "objective": 347,
     "prediction": 1732,
     "tables": 7909,
-    "training": 2422,
+    "training": 2426,
     "views": 2988,
 }
 """Lines of a room. Lower a figure when lines go; raise one only with a word in the commit on what was not replaced."""

@@ -1,6 +1,5 @@
 """Rows to train on: of several data sets, for several models at once, without copies of what is large."""
 
-import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 
@@ -72,10 +71,14 @@ class StackedRows:
                 part.copy_(rows[torch.randperm(len(rows), dtype=torch.int32)[: len(part)]])
         return order
 
+    def num_batches(self, batch_size: int) -> int:
+        """Count the batches of a pass, of about this size."""
+        return max(1, round(self.longest / batch_size))
+
     def batches(self, batch_size: int) -> Iterator[tuple[Tensor, Tensor]]:
-        """Go through one pass in batches of this size or a little less, all alike: inputs and targets, (M, B, ...)."""
+        """Go through one pass in batches of one size: inputs and targets, (M, B, ...)."""
         # A last batch of a few rows would be a step as long as the others, of more noise.
-        for rows in self.shuffled().tensor_split(math.ceil(self.longest / batch_size), dim=1):
+        for rows in self.shuffled().tensor_split(self.num_batches(batch_size), dim=1):
             yield self[rows]
 
     def __getitem__(self, rows: Tensor) -> tuple[Tensor, Tensor]:

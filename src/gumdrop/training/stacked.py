@@ -67,9 +67,9 @@ def fit_stacked(
 
     Each model is trained as `gumdrop.training.fit` would, with the same optimiser, schedule and objective, on its own
     batches. Models with fewer rows than another begin theirs again within an epoch, so that all take the same number of
-    steps. Dense networks of one shape, with a rate in front of each layer, are stacked, and make their masks of the
-    same random numbers; others are called one after the other, with a warning
-    if their dropout is of one strength, see `tune_strength`.
+    steps; the batches of an epoch are of one size, about ``batch_size``. Dense networks of one shape, with a rate in
+    front of each layer, are stacked, and make their masks of the same random numbers; others are called one after the
+    other, with a warning if their dropout is of one strength, see `tune_strength`.
 
     Args:
         models: Converted models with the same layers and shapes.
@@ -115,7 +115,7 @@ def fit_stacked(
         data = StackedRows(train, rows, weights, device)
         outside = None if held_out is None else StackedRows(train, held_out, weights, device)
         optimizer = adamw(stacked.groups(choices.weight_decay, choices.largest_rate_lr), choices, device)
-        steps, states = choices.epochs * math.ceil(data.longest / choices.batch_size), stacked.states
+        steps, states = choices.epochs * data.num_batches(choices.batch_size), stacked.states
         state = TrainingState(stacked, optimizer, steps=steps, settings=identity, checkpoint=checkpoint, states=states)
         results = run_epochs(_Stacked(stacked, data, outside, nll_of, choices, keep_best), state, choices, progress)
     for model, best in zip(models, state.best_states or stacked.states(), strict=True):

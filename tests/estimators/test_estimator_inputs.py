@@ -39,6 +39,29 @@ def folds(monkeypatch):
     return held_out
 
 
+def test_targets_to_score_are_one_for_each_row() -> None:
+    x, y = numbers()
+    codes = np.digitize(y, [2.0, 4.0])
+    models = ConcreteDropoutRegressor(**QUICK).fit(x, y), ConcreteDropoutClassifier(**QUICK).fit(x, codes)
+    for model, target in zip(models, (y, codes), strict=True):
+        expected, series = model.log_prob(x, target), pd.Series(target, index=target)
+        for given in (target[:, None], target.tolist(), series, series.to_frame()):
+            np.testing.assert_array_equal(model.log_prob(x, given), expected)
+        model.conformal = True
+        for score in (model.log_prob, model.conformalize, model.update):
+            with pytest.raises(ValueError, match="inconsistent numbers of samples"):
+                score(x[:30], target)  # whose two halves are no ends of intervals
+            with pytest.raises(ValueError, match="inconsistent numbers of samples"):
+                score(x, target[:30])
+
+
+def test_truths_are_numbers() -> None:
+    x, y = numbers()
+    yes = y > np.median(y)
+    found = ConcreteDropoutRegressor(**QUICK).fit(x, yes).predict(x)
+    np.testing.assert_array_equal(found, ConcreteDropoutRegressor(**QUICK).fit(x, yes.astype(float)).predict(x))
+
+
 @pytest.mark.parametrize("chosen", [False, True])
 @pytest.mark.parametrize("estimator", [ConcreteDropoutRegressor, ConcreteDropoutClassifier])
 def test_rows_of_a_group_are_held_out_together(estimator, chosen, folds) -> None:

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from numpy.typing import ArrayLike
 from sklearn.base import ClassifierMixin
-from sklearn.utils import check_random_state
+from sklearn.utils import check_consistent_length, check_random_state, column_or_1d
 from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets
 from torch import Tensor, nn
@@ -199,11 +199,12 @@ class ConcreteDropoutClassifier(ClassifierMixin, ConcreteDropoutEnsemble):
 
     def _standing(self, X: ArrayLike, y: ArrayLike) -> Tensor:
         prediction = self.predict_distribution(X)
-        return prediction.standing(torch.from_numpy(self._codes(y)).to(prediction.probabilities.device))
+        return prediction.standing(torch.from_numpy(self._codes(X, y)).to(prediction.probabilities.device))
 
-    def _codes(self, y: ArrayLike) -> np.ndarray:
-        """Numbers of labels, which must be of `classes_`."""
-        labels = np.asarray(y)
+    def _codes(self, X: ArrayLike, y: ArrayLike) -> np.ndarray:
+        """Numbers of labels, which must be of `classes_`, one for each row."""
+        check_consistent_length(X, y)
+        labels = column_or_1d(y)
         if not (known := np.isin(labels, self.classes_)).all():
             raise ValueError(f"`y` must hold labels of `classes_`, got '{labels[~known][0]}'")
         return np.searchsorted(self.classes_, labels)
@@ -236,5 +237,5 @@ class ConcreteDropoutClassifier(ClassifierMixin, ConcreteDropoutEnsemble):
         Raises:
             ValueError: If a label is none of ``classes_``.
         """
-        log_p, codes = self.predict_log_proba(X), self._codes(y)
+        log_p, codes = self.predict_log_proba(X), self._codes(X, y)
         return np.asarray(log_p[np.arange(len(log_p)), codes])

@@ -94,7 +94,8 @@ class ConcreteDropoutRegressor(MultiOutputMixin, RegressorMixin, ConcreteDropout
 
     def _checked(self, X: Any, y: Any, **accepted: Any) -> tuple[Any, np.ndarray]:
         if (records := records_of(y)) is None:
-            return super()._checked(X, y, **accepted)
+            inputs, targets = super()._checked(X, y, **accepted)
+            return inputs, targets.astype(np.float64) if targets.dtype == bool else targets
         check_consistent_length(X, records)
         return validate_data(self, X, **NUMBERS | accepted), records
 
@@ -254,8 +255,9 @@ class ConcreteDropoutRegressor(MultiOutputMixin, RegressorMixin, ConcreteDropout
     def _beside(self, X: ArrayLike, y: ArrayLike, of: Callable[[RegressionPrediction, Tensor], Tensor]) -> list[Tensor]:
         """What is said of some predictions and their targets after the others."""
         validated = self._validated(X)
+        check_consistent_length(validated, y)
         records = records_of(y)
-        known = np.asarray(y, dtype=np.float64) if records is None else ends_of(records)
+        known = np.asarray(y, dtype=np.float64).copy() if records is None else ends_of(records)
         targets = torch.from_numpy(known.reshape(validated.shape[0], -1))
         parts = []
         for part in chunks(validated.shape[0]):

@@ -1,5 +1,6 @@
 """Rows to train on: of several data sets, for several models at once, without copies of what is large."""
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 
@@ -72,8 +73,8 @@ class StackedRows:
         return order
 
     def num_batches(self, batch_size: int) -> int:
-        """Count the batches of a pass, of about this size."""
-        return max(1, round(self.longest / batch_size))
+        """Count the batches of a pass, of this size at most."""
+        return math.ceil(self.longest / batch_size)
 
     def batches(self, batch_size: int) -> Iterator[tuple[Tensor, Tensor]]:
         """Go through one pass in batches of one size: inputs and targets, (M, B, ...)."""

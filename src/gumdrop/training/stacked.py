@@ -67,7 +67,7 @@ def fit_stacked(
 
     Each model is trained as `gumdrop.training.fit` would, with the same optimiser, schedule and objective, on its own
     batches. Models with fewer rows than another begin theirs again within an epoch, so that all take the same number of
-    steps; the batches of an epoch are of one size, about ``batch_size``. Dense networks of one shape, with a rate in
+    steps; the batches of an epoch are of one size, at most ``batch_size``. Dense networks of one shape, with a rate in
     front of each layer, are stacked, and make their masks of the same random numbers; others are called one after the
     other, with a warning if their dropout is of one strength, see `tune_strength`.
 

@@ -14,7 +14,7 @@ BUDGETS = {
     "layers": 2040,
     "likelihoods": 2719,
     "machine": 517,
-    "metrics": 1039,
+    "metrics": 1052,
     "networks": 1849,
     "objective": 347,
     "prediction": 1732,

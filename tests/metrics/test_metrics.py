@@ -2,6 +2,7 @@ import itertools
 import statistics
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from sklearn.metrics import brier_score_loss
@@ -9,7 +10,7 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from gumdrop import metrics
-from gumdrop.likelihoods import ClassificationPrediction, RegressionPrediction, TargetScale, scaled_mixture
+from gumdrop.likelihoods import LIKELIHOODS, ClassificationPrediction, RegressionPrediction, TargetScale, scaled_mixture
 
 
 def mixture(num_draws: int = 7, num_rows: int = 5, seed: int = 0) -> RegressionPrediction:
@@ -150,6 +151,23 @@ def test_area_under_the_risk_coverage_curve_at_its_limits() -> None:
 def test_shapes_never_broadcast(call) -> None:
     with pytest.raises(ValueError, match="`target` must have the shape"):
         call()
+
+
+@pytest.mark.parametrize("kind", ["student_t", "poisson", "negative_binomial"])
+def test_other_predictions_are_covered_or_refused_by_their_names(kind: str) -> None:
+    generator = torch.Generator().manual_seed(0)
+    output = torch.randn(6, 4000, 1 if kind == "poisson" else 2, generator=generator)
+    prediction = LIKELIHOODS[kind].predict([output], 6)
+    uniform, levels = torch.rand(4000, 1, generator=generator), torch.tensor([0.5, 0.9])
+    target = torch.stack([prediction.quantile(p) for p in np.linspace(0.005, 0.995, 100)]).gather(
+        0, (100 * uniform).long()[None]
+    )[0]
+    found = metrics.central_coverage(prediction, target, levels)
+    assert (found > levels - 0.02).all()  # counts are in their intervals more often
+    assert kind != "student_t" or (found < levels + 0.02).all()
+    for refused in (lambda: metrics.crps(prediction, target), lambda: metrics.choose_jointly(prediction, 2)):
+        with pytest.raises(TypeError, match=f"mixture of Gaussians.*got {type(prediction).__name__}"):
+            refused()
 
 
 class _Largest(TorchDispatchMode):

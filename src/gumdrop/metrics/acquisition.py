@@ -15,6 +15,7 @@ from torch import Tensor
 
 from gumdrop.likelihoods import RegressionPrediction
 from gumdrop.likelihoods.scaled_mixture import draw_moments
+from gumdrop.metrics.scores import check_gaussian
 
 
 def choose(score: Tensor, count: int, *, seed: int | None = None) -> Tensor:
@@ -68,6 +69,7 @@ def choose_jointly(prediction: RegressionPrediction, count: int) -> Tensor:
 
     Raises:
         ValueError: If there are fewer rows than wanted, several outputs, or the draws were not kept.
+        TypeError: If it is another prediction, such as one of Student's t.
 
     Example:
         >>> from gumdrop.likelihoods import RegressionPrediction
@@ -76,6 +78,7 @@ def choose_jointly(prediction: RegressionPrediction, count: int) -> Tensor:
         >>> choose_jointly(RegressionPrediction.mixture(parts), 2)  # rows 0 and 1 are one row
         tensor([0, 2])
     """
+    check_gaussian(prediction)
     _check_count(count, len(prediction.mean))
     if prediction.draw_means is None or prediction.mean.shape[1:] != (1,):
         raise ValueError(

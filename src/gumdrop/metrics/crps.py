@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from gumdrop.likelihoods import PLAIN, HurdlePrediction, RegressionPrediction, TargetScale, scaled_mixture
-from gumdrop.metrics.scores import check_targets
+from gumdrop.metrics.scores import check_gaussian, check_targets
 
 MOST_COUNTS = 1000
 """Terms of a sum over counts, at most; what is beyond has hardly any mass."""
@@ -33,11 +33,13 @@ def crps(prediction: RegressionPrediction, target: Tensor) -> Tensor:
 
     Raises:
         ValueError: If the shapes differ or the draws were not kept.
+        TypeError: If it is another prediction, such as one of Student's t.
 
     Example:
         >>> crps(RegressionPrediction.gaussian(torch.zeros(1, 1), torch.ones(1, 1)), torch.zeros(1, 1))
         tensor(0.2337)
     """
+    check_gaussian(prediction)
     check_targets("mean", prediction.mean, target)
     of_rows = _in_closed_form if prediction.scale == PLAIN else _by_quadrature
     of_rows = _of_counts if prediction.scale.counts else of_rows

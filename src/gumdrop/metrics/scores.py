@@ -14,13 +14,20 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from gumdrop.likelihoods import ClassificationPrediction, HurdlePrediction, RegressionPrediction
+from gumdrop.likelihoods import ClassificationPrediction, NumberPrediction, RegressionPrediction
 
 
 def check_targets(name: str, value: Tensor, target: Tensor) -> None:
     """Refuse targets that are not of the shape of what is scored."""
     if value.shape != target.shape:
         raise ValueError(f"`target` must have the shape of `{name}`, {tuple(value.shape)}, got {tuple(target.shape)}")
+
+
+def check_gaussian(prediction: object) -> None:
+    """Refuse predictions of Student's t and of counts where a formula is that of Gaussians."""
+    if not isinstance(prediction, RegressionPrediction):
+        kind = type(prediction).__name__
+        raise TypeError(f"`prediction` must be a mixture of Gaussians, got {kind}; every prediction has a `log_prob`")
 
 
 def rmse(mean: Tensor, target: Tensor) -> Tensor:
@@ -157,11 +164,11 @@ def interval_coverage(lower: Tensor, upper: Tensor, target: Tensor) -> Tensor:
     return ((lower <= target) & (target <= upper)).float().mean()
 
 
-def central_coverage(prediction: RegressionPrediction, target: Tensor, levels: Tensor) -> Tensor:
+def central_coverage(prediction: NumberPrediction, target: Tensor, levels: Tensor) -> Tensor:
     """Share of observations inside the central interval of each level: the calibration curve of a regression.
 
     Args:
-        prediction: Prediction with its draws, N rows of D outputs.
+        prediction: Prediction of numbers or counts with its draws, N rows of D outputs.
         target: Observations, shape (N, D).
         levels: Probabilities of the intervals, shape (L,).
 
@@ -178,7 +185,8 @@ def central_coverage(prediction: RegressionPrediction, target: Tensor, levels: T
         tensor([0.5460, 0.9040])
     """
     check_targets("mean", prediction.mean, target)
-    if isinstance(prediction, HurdlePrediction) or prediction.levels:  # whose intervals are not those of the cdf
+    # Intervals of atoms, counts and conformal levels are not those of the distribution function.
+    if type(prediction) is not RegressionPrediction or prediction.levels:
         held = [interval_coverage(*prediction.interval(level), target) for level in levels.tolist()]
         return torch.stack(held).to(levels)
     distance = (2 * prediction.cdf(target) - 1).abs()

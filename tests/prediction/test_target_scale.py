@@ -298,3 +298,10 @@ def test_the_noise_of_what_is_censored_follows_what_would_be_seen() -> None:
         output = torch.cat([mean, mean, variance.log().expand_as(mean), torch.zeros_like(mean)], dim=1)
         variance = Hurdle(bound=0.0).square_residuals(output, target)[0]
     assert variance.item() == pytest.approx(truth, rel=0.05)
+
+
+def test_numbers_of_64_bits_are_as_large_as_they_can_be() -> None:
+    scale, far = TargetScale(0.0, kind="log"), torch.tensor([[100.0]])
+    wide = RegressionPrediction.gaussian(far.double(), torch.ones(1, 1).double()).on(scale)
+    assert wide.quantile(0.5).item() == pytest.approx(math.exp(100))
+    assert scale.unbounded(far).isfinite().all()  # of which 32 bits have none

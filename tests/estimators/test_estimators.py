@@ -117,11 +117,28 @@ def test_units_make_no_difference(unit) -> None:
         np.testing.assert_allclose(of_units.predict_interval(x * unit), unit * np.stack(model.predict_interval(x)))
 
 
-def test_draws_far_below_the_end_of_a_root_stay_at_it(regressor, monkeypatch) -> None:
+def predicting(regressor, prediction: RegressionPrediction):
+    """A regressor that predicts something else, with noise of one size."""
+    regressor = copy.deepcopy(regressor)
+    regressor.predict_distribution = lambda x: prediction
+    regressor.ensemble_.noise.tail, regressor.ensemble_.noise.bend = torch.zeros(1), torch.zeros(1)
+    return regressor
+
+
+def test_draws_far_below_the_end_of_a_root_stay_at_it(regressor) -> None:
     far = RegressionPrediction.gaussian(torch.full((5, 1), -9.0).double(), torch.full((5, 1), 0.01).double())
     far = RegressionPrediction.mixture([far] * 4).on(TargetScale(0.0, kind="sqrt"))
-    monkeypatch.setattr(regressor, "predict_distribution", lambda x: far)
-    assert (regressor.sample_y(np.zeros((5, 2)), 20) < 1e-3).all()
+    assert (predicting(regressor, far).sample_y(np.zeros((5, 2)), 20) < 1e-3).all()
+
+
+def test_draws_of_functions_that_a_bound_cuts_off_are_those_of_the_distribution(regressor) -> None:
+    mean = torch.tensor([-1.0, 2.0, 0.5, -3.0]).double()[:, None, None] + torch.tensor([0.0, 1.0, 30.0])[:, None]
+    parts = [RegressionPrediction.gaussian(each, torch.full((3, 1), 0.25).double()) for each in mean]
+    cut = RegressionPrediction.mixture(parts).on(TargetScale(0.0, kind="sqrt"))
+    draws = predicting(regressor, cut).sample_y(np.zeros((3, 2)), 20_000)
+    for probability in (0.1, 0.5, 0.9):
+        below = (draws < cut.quantile(probability).numpy()).mean(1)
+        np.testing.assert_allclose(below, probability, atol=0.015)
 
 
 def test_several_targets() -> None:

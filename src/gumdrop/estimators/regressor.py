@@ -16,6 +16,7 @@ from sklearn.utils.validation import validate_data
 from torch import Tensor, nn
 
 from gumdrop.ensembles import Architecture, RegressionEnsemble
+from gumdrop.estimators.draws import functions_of_rows
 from gumdrop.estimators.ensemble import NUMBERS, ConcreteDropoutEnsemble
 from gumdrop.estimators.part_known import ends_of, is_event, records_of
 from gumdrop.estimators.rows import chunks, distinct, moments
@@ -203,7 +204,8 @@ class ConcreteDropoutRegressor(MultiOutputMixin, RegressorMixin, ConcreteDropout
     def sample_y(self, X: ArrayLike, n_samples: int = 1, random_state: Any = 0) -> np.ndarray:
         """Draw targets; within a draw all rows share one function of the ensemble, and each has noise of its own size.
 
-        The noise of several targets of a row has the correlation of held-out residuals.
+        The noise of several targets of a row has the correlation of held-out residuals. A row below the end of what is
+        possible may take another function: there each counts by what is left of it.
 
         Args:
             X: Inputs, shape (n_rows, n_features).
@@ -216,11 +218,12 @@ class ConcreteDropoutRegressor(MultiOutputMixin, RegressorMixin, ConcreteDropout
         random = check_random_state(random_state)
         prediction = self.predict_distribution(X)
         means, variances = (part.cpu() for part in prediction.components())
-        drawn = random.randint(len(means), size=n_samples)
-        mean, std = means[drawn].numpy(), variances[drawn].sqrt().numpy()
+        scale, rows = prediction.scale, np.arange(means.shape[1])
+        drawn = functions_of_rows(means, variances, scale, n_samples, random)
+        mean, std = means[drawn, rows].numpy(), variances[drawn, rows].sqrt().numpy()
         sizes = self.ensemble_.noise.tail_factors(len(means)).sqrt().squeeze(1).cpu().numpy()
-        std *= sizes[random.randint(len(sizes), size=mean.shape[:2])] / sizes[drawn][:, None]
-        noise, scale = random.standard_normal(mean.shape), prediction.scale
+        std *= sizes[random.randint(len(sizes), size=mean.shape[:2])] / sizes[drawn]
+        noise = random.standard_normal(mean.shape)
         if prediction.correlation is not None:
             noise = noise @ torch.linalg.cholesky(prediction.correlation).cpu().numpy().T
         if scale.cuts and scale.kind != "censored":  # from what is left above the bound
@@ -229,8 +232,8 @@ class ConcreteDropoutRegressor(MultiOutputMixin, RegressorMixin, ConcreteDropout
             noise = np.maximum(noise, (scale.floor - mean) / std)  # however far the floor is
         values = scale.from_gaussian(torch.from_numpy(mean + std * noise)).numpy()
         if scale.counts:
-            size, expected = 1 / scale.counts[1], draw_moments(means[drawn], variances[drawn], scale)[0].numpy()
-            rates = (expected - scale.least) / scale.step
+            size, expected = 1 / scale.counts[1], draw_moments(means[drawn, rows], variances[drawn, rows], scale)[0]
+            rates = (expected.numpy() - scale.least) / scale.step
             values = scale.least + scale.step * random.negative_binomial(size, size / (size + rates))
         if isinstance(prediction, HurdlePrediction) and scale.kind != "censored":
             ends, uniform = prediction.atom_probabilities.cpu().cumsum(1).numpy(), random.uniform(size=values.shape[:2])

@@ -8,7 +8,7 @@ BUDGETS = {
     "attribution": 1282,
     "cli": 1102,
     "ensembles": 1773,
-    "estimators": 1343,
+    "estimators": 1347,
     "export": 1356,
     "functional": 413,
     "layers": 2040,

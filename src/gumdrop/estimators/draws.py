@@ -14,7 +14,11 @@ def functions_of_rows(means: Tensor, variances: Tensor, scale: TargetScale, coun
     drawn = random.randint(len(means), size=(count, 1)).repeat(means.shape[1], 1)
     if scale.cuts and scale.kind != "censored" and not scale.counts:
         left = log_ndtr((means - scale.floor) / variances.sqrt())[:, :, 0].numpy()
-        left, rows, waits = left - left.max(0), np.arange(means.shape[1]), np.ones(drawn.shape, dtype=bool)
-        while (waits := waits & (np.log(random.uniform(size=(count, 1))) > left[drawn, rows])).any():
-            drawn = np.where(waits, random.randint(len(means), size=(count, 1)), drawn)
+        left, level = left - left.max(0), np.log(random.uniform(size=count))
+        draws, rows = np.nonzero(level[:, None] > left[drawn, np.arange(means.shape[1])])
+        while len(rows):
+            function, level = random.randint(len(means), size=count)[draws], np.log(random.uniform(size=count))[draws]
+            drawn[draws, rows] = function
+            waits = level > left[function, rows]
+            draws, rows = draws[waits], rows[waits]
     return drawn

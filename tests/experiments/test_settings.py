@@ -9,7 +9,7 @@ from builders.reviews import write_reviews
 from builders.uci import write_set
 
 NUMBERS = {
-    "camvid": {"fits": 1, "validate-every": 1},
+    "camvid": {"seeds": 1, "validate-every": 1},
     "cartpole": {"trials": 2, "seeds": 1},
     "co2": {"steps": 1, "chain-draws": 10},
     "g2p": dict.fromkeys(("words", "pooled-epochs", "epochs", "members", "num-samples", "test-words"), 1),
@@ -38,6 +38,7 @@ NAMES = {
     "rates --arms best": "there is no arm 'best'; there are: sites, front, hidden, pool, draws, response",
     "rates --dataset boston-gaps --dataset digits": "such as boston; got boston-gaps, digits",
     "regularisation --lenet-lr 0": "`lenet_lr` must be positive, got 0",
+    "regularisation --networks vgg": "there is no network 'vgg'; there are: perceptron-none, perceptron-both",
     "rivals --methods magic": "there is no method 'magic'; there are: gumdrop, fixed",
     "rows --most-steps 5": "`most_steps` must be at least 1200, got 5",
     "rows --sizes 10": "`sizes` must be at least 50, got (10,)",

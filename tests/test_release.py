@@ -94,6 +94,7 @@ def test_links_of_the_published_readme_are_absolute(tmp_path) -> None:
 
 # Asked for by its metadata: `import pip` makes setuptools refuse to be imported in the same process afterwards.
 @pytest.mark.skipif(not list(metadata.distributions(name="pip")), reason="installs a wheel with pip")
+@pytest.mark.slow
 def test_the_wheel_works_in_an_environment_of_its_own(built, tmp_path) -> None:
     venv.create(tmp_path / "venv", with_pip=False)
     place = {"base": str(tmp_path / "venv"), "platbase": str(tmp_path / "venv")}

@@ -78,6 +78,7 @@ def test_rates_are_the_same_under_masks_that_are_drawn(two) -> None:
 # A process that dies
 
 
+@pytest.mark.slow
 def test_a_killed_process_costs_the_epochs_since_the_checkpoint(tmp_path, two) -> None:
     flags = ["--standalone", "--nproc-per-node", "2", "--max-restarts", "2"]
     found = launch(tmp_path, "killed", "killed, sharded", flags=flags)

@@ -7,7 +7,7 @@ from builders import house
 BUDGETS = {
     "attribution": 1282,
     "cli": 1102,
-    "ensembles": 1773,
+    "ensembles": 1774,
     "estimators": 1347,
     "export": 1356,
     "functional": 413,

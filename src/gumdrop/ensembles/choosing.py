@@ -163,8 +163,9 @@ def choose(
         scales += ("censored",)
     pilots = _Pilots(build, sample, trial, likelihood, scale, progress, len(kinds) + len(scales))
     tried = [pilots.run(kind, i, strengths) for i, kind in enumerate(kinds, 1)]
-    best = pilots.best_of([pilots.best(fits) for fits in tried])
-    chosen, pilot = kinds[best], pilots.best(tried[best])
+    winners = [pilots.best(fits) for fits in tried]
+    best = pilots.best_of(winners)
+    chosen, pilot = kinds[best], winners[best]
     for i, each in enumerate(scales, len(kinds) + 1):
         other = replace(chosen, target_scale=each)
         found = pilots.best(pilots.run(other, i, strengths))

@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import torch
@@ -24,8 +25,7 @@ FIRST_LOG_DISPERSION, DISPERSION_PRECISION = -1.0, 0.05
 LARGEST_COUNT = 500
 """Of a target whose counts may be negative binomial; larger ones are nearly continuous."""
 LARGEST_FEATURE = 3.0
-ENOUGH: dict[str, Any] = {"max_iter": 60, "tolerance_change": 1e-3}
-"""How far the noise is fitted: until a step gains a thousandth of a nat over all rows, which float32 still resolves."""
+minimise_nearly = partial(minimise, max_iter=60, tolerance_change=1e-3)  # of a nat over all rows; float32 resolves it
 
 
 class NoiseFunction(nn.Module):
@@ -141,10 +141,10 @@ class NoiseFunction(nn.Module):
             prior = prior + TAIL_PRECISION * (tail.square().sum() + bend.square().sum())
             return 0.5 * prior - (weights @ log_likelihoods()).sum()
 
-        minimise(loss, [weight, offset, tail], **ENOUGH)
+        minimise_nearly(loss, [weight, offset, tail])
         if (tail.abs() > LEAST_TAIL).any():
             unbent, before = [weight.clone(), offset.clone(), tail.clone()], log_likelihoods()
-            minimise(loss, [weight, offset, tail, bend], **ENOUGH)
+            minimise_nearly(loss, [weight, offset, tail, bend])
             gains = log_likelihoods() - before
             for output, each in enumerate(gains.T):
                 if not is_beyond_chance(each, weights):

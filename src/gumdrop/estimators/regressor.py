@@ -260,7 +260,7 @@ class ConcreteDropoutRegressor(MultiOutputMixin, RegressorMixin, ConcreteDropout
         validated = self._validated(X)
         check_consistent_length(validated, y)
         records = records_of(y)
-        known = np.asarray(y, dtype=np.float64).copy() if records is None else ends_of(records)
+        known = np.array(y, dtype=np.float64) if records is None else ends_of(records)
         targets = torch.from_numpy(known.reshape(validated.shape[0], -1))
         parts = []
         for part in chunks(validated.shape[0]):

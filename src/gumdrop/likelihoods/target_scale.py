@@ -101,5 +101,5 @@ PLAIN = TargetScale()
 
 
 def _finite(value: Tensor) -> Tensor:
-    """Exponents of what is a finite number."""
+    """Exponents of what is a finite number, with room for a factor of 6,000: 80 in float32."""
     return value.clamp(max=math.log(torch.finfo(value.dtype).max) - 8.7)

@@ -1,5 +1,6 @@
 """The page of `mnist`."""
 
+import math
 import statistics
 from collections.abc import Sequence
 
@@ -107,8 +108,10 @@ def _rates(results: Plain) -> Figure:
     drawing = Figure(figsize=(11, 5.2), layout="constrained")
     beside, paths = drawing.subfigures(1, 2, width_ratios=[1, 1.5], squeeze=False)[0]
     sizes = [each["num_data"] for each in results["sizes"]]
-    shape = (-(-len(sizes) // 2), min(len(sizes), 2))
+    shape = (math.ceil(len(sizes) / 2), min(len(sizes), 2))
     left, over = beside.subplots(), paths.subplots(*shape, sharey=True, squeeze=False)
+    for unused in over.flat[len(sizes) :]:
+        unused.set_axis_off()
     for layer, (label, colour) in enumerate(zip(LAYERS, LAYER_COLOURS, strict=True)):
         mean = [statistics.mean(study["rates"][layer] for study in each["learned"]) for each in results["sizes"]]
         left.plot(sizes, mean, "-", color=colour, label=label)

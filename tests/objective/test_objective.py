@@ -235,6 +235,11 @@ class TestKl:
             expected = ref.kl(rates, conv_columns(layer), biases, precision=precision)
             assert gd.kl_divergence(model, lengthscale=lengthscale).item() == pytest.approx(expected, rel=1e-4)
 
+    def test_rates_of_units_in_double_precision(self) -> None:
+        model = gd.learn_dropout(nn.Linear(5, 3).double(), p=0.3, per_unit=True)
+        expected = ref.kl([0.3] * 5, array(model.weight), [array(model.bias)], precision=0.49)
+        assert gd.kl_divergence(model, lengthscale=0.7).item() == pytest.approx(expected, rel=1e-7)
+
     @pytest.mark.parametrize("recurrent", [False, True])
     def test_lstm_has_only_the_weights_that_are_dropped(self, recurrent: bool) -> None:
         """Input dropout zeroes columns of W_ih; W_hh has no part in that posterior."""

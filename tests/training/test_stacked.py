@@ -1,6 +1,7 @@
 import copy
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from torch import nn
@@ -333,6 +334,22 @@ def test_a_run_stops_once_no_model_gets_better() -> None:
     assert len(fit_stacked(networks(2), [task(0)] * 2, epochs=400, patience=6, tol=1e3, **options)[0].history) == 7
 
 
+@pytest.mark.parametrize("weighted", [False, True])
+def test_each_held_out_row_counts_as_much_as_its_weight(weighted: bool) -> None:
+    """Also where another model has more of them: no row of the shorter counts twice."""
+    models, data = [without_noise(model) for model in networks(2)], task(0)
+    held_out, weight = [torch.arange(20, 64), torch.arange(20, 27)], torch.linspace(1, 9, 64)
+    options: dict[str, Any] = {"weights": [weight] * 2} if weighted else {}
+    options |= {"likelihood": "gaussian", "rows": [torch.arange(20)] * 2, "epochs": 1, "lr": 1e-9, "keep_best": True}
+    for model, result, rows in zip(
+        models, fit_stacked(models, [data] * 2, held_out=held_out, **options), held_out, strict=True
+    ):
+        mean, log_variance = model(data[0][rows]).chunk(2, dim=1)
+        nll = gd.gaussian_nll(mean, log_variance, data[1][rows]).detach().numpy()
+        expected = np.average(nll, weights=weight[rows] if weighted else None)
+        assert result.history[0].validation_nll == pytest.approx(expected, rel=1e-5)
+
+
 class Made(RowSource):
     def __init__(self, x: torch.Tensor) -> None:
         self.x, self.shape, self.asked = x, tuple(x.shape), 0
@@ -354,5 +371,7 @@ def test_inputs_that_are_made_train_as_those_that_are_held(monkeypatch, tmp_path
     assert source.asked == (len(x) if most else 2 * 8), "no more than a batch at once where rows are many"
     with pytest.raises(ValueError, match="`checkpoint` is bound to its data, which must be tensors"):
         fit_stacked(made, [(source, y)] * 2, checkpoint=tmp_path / "run", **options)
+    with pytest.raises(ValueError, match="`checkpoint` is bound to its data, which must be tensors"):
+        fit(made[0], (source, y), checkpoint=tmp_path / "run", **options)
     other = Made(x + 1)
     fit_stacked(networks(2), [(source, y), (other, y)], **options)

@@ -46,7 +46,7 @@ def without_weight(name: str, site: ConcreteDropout) -> Block:
     return Block(name, site, site.scaled_logit.detach().new_empty(0), (), as_matrix, 0)
 
 
-def p_logits(sites: Sequence[ConcreteDropout], num_never: int, device: torch.device) -> Tensor:
+def p_logits(sites: Sequence[ConcreteDropout], num_never: int, like: Tensor) -> Tensor:
     """Stack the logits of L sites that have one rate each, and of what is never dropped, shape (L + ``num_never``,)."""
-    scaled = [site.scaled_logit.to(device) for site in sites]
-    return logit_of(torch.stack(scaled + [torch.full((), NEVER / UNIT, device=device)] * num_never))
+    scaled = [site.scaled_logit.to(like.device) for site in sites]
+    return logit_of(torch.stack(scaled + [like.new_full((), NEVER / UNIT)] * num_never))

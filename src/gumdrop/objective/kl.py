@@ -145,7 +145,7 @@ def _kl_of_blocks(
     terms = []
     if tensors := [block.weight for block, _ in together] + [bias for bias, _ in biases]:
         sites = [block.site for block, _ in together]
-        logits = p_logits(sites, len(biases), device=tensors[0].device)
+        logits = p_logits(sites, len(biases), like=widened(tensors[0]))
         numbers = [precision for _, precision in together + biases]
         numbers += [site.strength * site.num_units for site in sites] + [0.0] * len(biases)
         precisions, units = sent(torch.tensor(numbers, dtype=logits.dtype), logits.device).chunk(2)

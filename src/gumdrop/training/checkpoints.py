@@ -23,11 +23,13 @@ class CheckpointError(ValueError):
     """A checkpoint that cannot be continued from; the message says why and what to do."""
 
 
-def checksum(*tensors: Tensor) -> int:
-    """Checksum of data, so that a run is not continued on others."""
+def checksum(*parts: object) -> int:
+    """Checksum of data, which must be tensors, so that a run is not continued on others."""
     value = 0
-    for tensor in tensors:
-        value = zlib.crc32(tensor.detach().cpu().contiguous().numpy().tobytes(), value)
+    for part in parts:
+        if not isinstance(part, Tensor):
+            raise ValueError("`checkpoint` is bound to its data, which must be tensors; got inputs of a `RowSource`")
+        value = zlib.crc32(part.detach().cpu().flatten().contiguous().view(torch.uint8).numpy().data, value)
     return value
 
 

@@ -5,7 +5,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from gumdrop.functional.devices import sent
 
@@ -71,6 +71,12 @@ class StackedRows:
                 # Places of 32 bits shuffle the same way in half the memory.
                 part.copy_(rows[torch.randperm(len(rows), dtype=torch.int32)[: len(part)]])
         return order
+
+    def once(self) -> tuple[Tensor, Tensor]:
+        """Give the rows of each in order, and their shares in a mean, both filled up with 0: (models, longest)."""
+        weights = self._weights or [torch.ones(len(rows), dtype=torch.float64) for rows in self._rows]
+        order, shares = (nn.utils.rnn.pad_sequence(each, batch_first=True) for each in (self._rows, weights))
+        return order, shares / shares.sum(1, keepdim=True)
 
     def num_batches(self, batch_size: int) -> int:
         """Count the batches of a pass, of this size at most."""

@@ -79,7 +79,7 @@ def fit_stacked(
         rows: Indices of the rows that each model trains on; all of its data if None.
         held_out: Indices of the held-out rows of its data, for each model.
         weights: Weight of each row of each of ``train``: a row of weight 3 counts as three equal ones. Rows are then
-            drawn in proportion to their weights, and those of ``held_out`` as well. All weights are 1 if None.
+            drawn in proportion to their weights, and scores of ``held_out`` are weighted means. All are 1 if None.
         keep_best: Leave each model with the parameters of the epoch that is best on its held-out rows; needed for
             ``patience``, which waits for the last model that gets better.
         checkpoint: File to continue from if it exists, and to keep the state of the run in.
@@ -105,7 +105,7 @@ def fit_stacked(
     check_lengthscale(nll_of.prior(choices.lengthscale), 1)
     identity = choices.identity(nll_of) | {"keep_best": keep_best, "model": list(dict.fromkeys(map(repr, models)))}
     if checkpoint is not None:
-        identity["data"] = _checksum_of([*itertools.chain(*train), *rows, *(held_out or []), *(weights or [])])
+        identity["data"] = checksum(*itertools.chain(*train), *rows, *(held_out or []), *(weights or []))
     keep_what_is_freed()
     device = next(models[0].parameters()).device
     noises = [noise_of(model, held_out) for model in models] if choices.held_out_noise else []
@@ -153,14 +153,6 @@ def _check_held_out(settings: TrainingSettings, keep_best: bool, held_out: Seque
     for name in ALONE:
         if getattr(settings, name) != getattr(TrainingSettings, name):
             raise ValueError(f"`{name}` is for one model alone, see `gumdrop.training.fit`; leave it out")
-
-
-def _checksum_of(parts: Sequence[Tensor | RowSource]) -> int:
-    """Checksum of the data that a checkpoint is bound to."""
-    tensors = [part for part in parts if isinstance(part, Tensor)]
-    if len(tensors) < len(parts):
-        raise ValueError("`checkpoint` is bound to its data, which must be tensors; got inputs of a `RowSource`")
-    return checksum(*tensors)
 
 
 def _stacked(models: Sequence[nn.Module], num_dims: int) -> StackedMLP | InTurn:
@@ -239,12 +231,13 @@ class _Stacked:
         if self.held_out is None or not self.keep_best:
             return None
         num_samples, totals = self.settings.validation_samples, []
-        for rows in self.held_out.shuffled().split(max(1, ROWS_AT_ONCE // (num_samples * len(self.data.sizes))), dim=1):
+        order, shares = self.held_out.once()
+        for rows in order.split(max(1, ROWS_AT_ONCE // (num_samples * len(self.data.sizes))), dim=1):
             x, y = self.held_out[rows]
             output = self.stack.drawn(x, num_samples, self.settings.seed)
             nll = self._nll(output.flatten(1, 2), y.repeat(1, num_samples, *[1] * (y.ndim - 2)))
             totals.append(math.log(num_samples) - torch.logsumexp(-nll.unflatten(1, (num_samples, -1)), dim=1))
-        return list(torch.cat(totals, dim=1).mean(1).tolist())
+        return list((torch.cat(totals, dim=1).cpu() * shares).sum(1).tolist())
 
     def rates(self) -> list[dict[str, float]]:
         """Drop probability of each site of each model."""

@@ -15,11 +15,11 @@ BUDGETS = {
     "likelihoods": 2719,
     "machine": 517,
     "metrics": 1052,
-    "networks": 1849,
+    "networks": 1859,
     "objective": 347,
     "prediction": 1732,
     "tables": 7909,
-    "training": 2426,
+    "training": 2435,
     "views": 2988,
 }
 """Lines of a room. Lower a figure when lines go; raise one only with a word in the commit on what was not replaced."""

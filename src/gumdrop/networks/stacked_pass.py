@@ -33,6 +33,15 @@ class Rates(NamedTuple):
     """The drop probabilities."""
     scale: Tensor
     """``1 / (1 - p)``."""
+    scales: list[Tensor]
+    """What the product of each layer is multiplied by, (M, 1, 1); 1 in front of all sites."""
+
+    @classmethod
+    def of(cls, logits: Tensor, num_free: int) -> Rates:
+        """Make all of the logits."""
+        scale = inverse_keep(logits)
+        free = [torch.ones_like(scale[:, :1, None])] * num_free
+        return cls(logits, torch.sigmoid(logits), scale, [*free, *scale[..., None, None].unbind(1)])
 
 
 class Run(NamedTuple):
@@ -50,8 +59,7 @@ class Run(NamedTuple):
 
 def gradient_of(network: Any, x: Tensor, slope: Slope, precisions: Tensor, num_data: Tensor) -> tuple[Tensor, Tensor]:
     """Leave in the parameters of a `StackedMLP` the gradient of a loss plus the KL over N, see `StackedMLP.learn`."""
-    logits = logit_of(network.scaled_logits)
-    rates = Rates(logits, torch.sigmoid(logits), inverse_keep(logits))
+    rates = Rates.of(logit_of(network.scaled_logits), network.num_free)
     noise = uniform_noise((x.shape[-2] * sum(network.units),), device=x.device)
     run = _run(network, x, rates, noise)
     loss, g = slope(network.with_noise(run.output))
@@ -79,7 +87,7 @@ def _run(network: Any, x: Tensor, rates: Rates, noise: Tensor) -> Run:
             output = output.addcmul_(output, drop, value=-1) if i else torch.addcmul(output, output, drop, value=-1)
         read.append(output)
         output = torch.bmm(output, weight.mT)
-        output = torch.addcmul(bias.unsqueeze(1), output, _scale(rates, i - free))
+        output = torch.addcmul(bias.unsqueeze(1), output, rates.scales[i])
     return Run(drops, read, before, output)
 
 
@@ -91,19 +99,19 @@ def _backward(network: Any, run: Run, rates: Rates, g: Tensor, precisions: Tenso
     by_scale, by_drop = torch.zeros(2, *rates.p.mT.shape, device=g.device)
     for i in reversed(range(len(run.read))):
         torch.sum(g, 1, out=gradients.biases[i])
-        site, weight = i - free, views.weights[i]
-        g = g * _scale(rates, site)
+        site, weight, scale = i - free, views.weights[i], rates.scales[i]
+        g = g * scale
         gradient = _outer(g, run.read[i], gradients.weights[i])
         if site >= 0:
             torch.linalg.vecdot(gradient.flatten(1), weight.flatten(1), out=by_scale[site])
         if i or not (network.is_fixed or free):
             g = g if i else _some_rows(g)
             drop, read = run.drops[site][:, : g.shape[1]], run.read[i][:, : g.shape[1]]
-            g = torch.bmm(g, weight)
+            g = _product(g, weight)
             torch.sum(read.mul_(g).mul_(drop), (1, 2), out=by_drop[site])  # 0 where p is; nothing else reads these
             if i:
                 g = network.activation_backward(g.addcmul_(g, drop, value=-1), run.before[i - 1])
-        gradient.addcmul_(weight, precisions[:, i, None, None] * _scale(rates, site))
+        gradient.addcmul_(weight, precisions[:, i, None, None] * scale)
     gradients.all_biases.addcmul_(views.all_biases, _of_biases(network, precisions))
     return rates.p * by_scale.mT - by_drop.mT / network.temperature
 
@@ -126,9 +134,11 @@ def _of_biases(network: Any, precisions: Tensor) -> Tensor:
     return torch.cat([precisions[:, i, None].expand_as(bias) for i, bias in enumerate(network.views.biases)], dim=1)
 
 
-def _scale(rates: Rates, site: int) -> Tensor:
-    """What a layer's product is multiplied by, (M, 1, 1); 1 in front of all sites."""
-    return rates.scale[:, site, None, None] if site >= 0 else rates.scale.new_ones(len(rates.scale), 1, 1)
+def _product(g: Tensor, weight: Tensor) -> Tensor:
+    """Multiply rows with the weight of a layer, see `_outer`; numbers of one column need no sums."""
+    if g.shape[2] == 1:
+        return g * weight
+    return torch.bmm(weight.mT, g.mT).mT if 2 * weight.shape[2] < g.shape[2] else torch.bmm(g, weight)
 
 
 def _outer(g: Tensor, read: Tensor, out: Tensor) -> Tensor:

@@ -13,7 +13,7 @@ from gumdrop.likelihoods import Gaussian, Likelihood
 __all__ = ["MOST_NOISE_ROWS", "STEPS_BETWEEN_NOISE", "follow_residuals", "noise_of", "without_gradient"]
 
 STEPS_BETWEEN_NOISE = 10
-MOST_NOISE_ROWS = 256
+MOST_NOISE_ROWS = 128
 """Held-out rows that are asked each time."""
 
 

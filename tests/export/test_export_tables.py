@@ -1,5 +1,6 @@
 """Exported table models: columns in their own units in, units of the target out, and served without torch."""
 
+import io
 import json
 import subprocess
 import sys
@@ -167,6 +168,21 @@ def test_served_predictions_are_those_of_predict(place) -> None:
     assert abs(error.mean()) < 0.5 * want["epistemic_std"].mean()
     np.testing.assert_allclose(np.sqrt(served["aleatoric"][:, 0]), want["aleatoric_std"], rtol=0.1)
     np.testing.assert_allclose(np.sqrt(served["epistemic"]).mean(), want["epistemic_std"].mean(), rtol=0.5)
+
+
+def test_targets_far_from_0_keep_their_digits(place, tmp_path) -> None:
+    model = load_table_model(place / "price")
+    plain, far = (tmp_path / name for name in ("plain.onnx", "far.onnx"))
+    export_table(model, plain, variant="deterministic")
+    target = replace(model.schema.target, mean=1e8 + 0.123, std=1e-2)
+    export_table(replace(model, schema=replace(model.schema, target=target)), far, variant="deterministic")
+    one, other = (serving.ServedModel(path).predict(records(ROWS)) for path in (plain, far))
+    standardised = (one["mean"] - model.schema.target.mean) / model.schema.target.std
+    np.testing.assert_allclose((other["mean"] - target.mean) / target.std, standardised, rtol=0, atol=1e-3)
+    written = io.StringIO()
+    serving.write_predictions(serving.ServedModel(far), records(ROWS), written)
+    means = [float(line.split(",")[1]) for line in written.getvalue().splitlines()[1:]]
+    np.testing.assert_allclose(means, other["mean"][:, 0], rtol=0, atol=1e-3)
 
 
 def test_noise_makes_serving_reproducible(place) -> None:

@@ -1,6 +1,7 @@
 """A table model as a graph: from the columns of the table, in their own units, to numbers in those of the target."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import torch
 from torch import Tensor, nn
@@ -26,14 +27,16 @@ class TableGraph(Graph):
 
     The variant ``"draw"`` picks a network at random, and then its masks and how large its noise is. The other variants
     give moments, as `TableModel.predict` does: of a target that ends at 0 those of what is not cut off, or of the root
-    or logarithm that the networks see. There the noise of the variant ``"noise"`` has as many rows as the example: the
-    tail of the noise belongs to a number of draws. Draws are spread evenly over the networks and rounded up.
+    or logarithm that the networks see. (Single draws all count alike there, where moments weigh each by what is left of
+    it.) Numbers are float64 where the target needs it. Of such scales the noise of ``"noise"`` has as many rows as the
+    example: the tail of the noise belongs to a number of draws. Draws are spread evenly over the networks, rounded up.
 
     Shape:
         ``columns`` (N, C) in float64, as `gumdrop.export.export_table` says.
     """
 
     tails: Tensor
+    units: Tensor
 
     def __init__(self, model: TableModel, *, variant: Variant, num_samples: int) -> None:
         super().__init__(variant, num_samples)
@@ -52,6 +55,9 @@ class TableGraph(Graph):
         if variant in ("moments", "noise"):
             self.num_samples = -(-num_samples // count)
         self.encode = TableEncoder(model.schema)
+        # A tensor, since ONNX rounds numbers in a graph to float32.
+        target = model.schema.target
+        self.register_buffer("units", torch.tensor([target.std, target.mean], dtype=torch.float64))
         self.members = nn.ModuleList(Draws(member) for member in model.ensemble.members)
         self.noise = model.ensemble.noise if isinstance(model.ensemble, RegressionEnsemble) else None
         self.scaled: ScaledMoments | None = None
@@ -108,7 +114,11 @@ class TableGraph(Graph):
         return named(self._in_units(self.scaled(means, variances[..., :1] * self.noise(x, means.mean(0)), logits)))
 
     def _in_units(self, prediction: RegressionPrediction) -> RegressionPrediction:
-        return prediction.rescale(self.table.schema.target.std, self.table.schema.target.mean)
+        parts = {name: self._exact(getattr(prediction, name)) for name in ("mean", "epistemic", "aleatoric")}
+        return replace(prediction, **parts).rescale(*self.units)  # type: ignore[arg-type]
+
+    def _exact(self, value: Tensor) -> Tensor:
+        return value.double() if self.table.schema.target.needs_float64 else value
 
     def _one_draw(self, x: Tensor, outputs: Tensor, uniform: Tensor) -> dict[str, Tensor]:
         place = (uniform[0] * (len(self.members) * TAILS)).long()
@@ -122,8 +132,9 @@ class TableGraph(Graph):
         variance = variance * factor
         if self.scaled is not None:
             mean, variance = self.scaled.of_one(mean, variance)
-        target = self.table.schema.target
-        return {"mean": mean[0] * target.std + target.mean, "variance": variance[0] * target.std**2}
+        mean, variance = self._exact(mean), self._exact(variance)
+        std, target_mean = self.units
+        return {"mean": mean[0] * std + target_mean, "variance": variance[0] * std**2}
 
     def description(self) -> dict[str, object]:
         """Describe schema, likelihood, rates and noise."""

@@ -188,9 +188,11 @@ def test_notes_on_a_table() -> None:
         {"nr": range(1, ROWS + 1), "flat": 3, "c": ["Red", "red"] * 12, "y": np.arange(ROWS) / 7, "d": "2024-01-01"}
     )
     frame.loc[3, "d"] = "2024-02-01"
+    frame["id"], frame["flag"] = 2**60 + np.arange(ROWS), np.where(np.arange(ROWS) % 3 == 0, 1.0, np.nan)
     notes = " ".join(table_notes(frame, infer_schema(frame, "y")))
     assert "'nr' counts the rows" in notes
-    assert "the same in every row, so of no use: 'flat'" in notes
+    assert "the same in every row, so of no use: 'flat', 'id'" in notes, "float64 does not tell the numbers apart"
+    assert "'flag' is 1 or missing, which counts as 1, so it is of no use" in notes
     assert "'c' has 'Red' and 'red', which count as different" in notes
     assert "'d' is read as dates, year first: days" in notes
 

@@ -35,9 +35,8 @@ def table_notes(frame: pd.DataFrame, schema: TableSchema, rows: np.ndarray | Non
         notes = far_off(target.name, numbers_of(target.name, goal), rows)
     else:
         notes = commonest(target.name, goal)
-    flat = [column.name for column in schema.columns if frame[column.name].nunique(dropna=False) == 1]
-    if flat:
-        notes.append(f"the same in every row, so of no use: {listed([repr(name) for name in flat])}")
+    flat = _flat(frame, schema)
+    notes += _on_flat(frame, flat)
     for column in schema.columns:
         cells = frame[column.name]
         if column.name in flat:
@@ -60,6 +59,25 @@ def table_notes(frame: pd.DataFrame, schema: TableSchema, rows: np.ndarray | Non
                 words = " and ".join(map(repr, alike))
                 notes.append(f"'{column.name}' has {words}, which count as different; spell them alike if they are not")
     return notes
+
+
+def _flat(frame: pd.DataFrame, schema: TableSchema) -> dict[str, str]:
+    """Find the columns that networks see as one value, and that value: float64 may not tell large integers apart."""
+    measured = {c.name: c for c in schema.columns if isinstance(c, MeasuredColumn)}
+    flat = {name: column.rounded(column.least) for name, column in measured.items() if column.least == column.most}
+    rest = (name for name in schema.names if name not in measured)
+    return flat | {name: "" for name in rest if frame[name].nunique(dropna=False) == 1}
+
+
+def _on_flat(frame: pd.DataFrame, flat: dict[str, str]) -> list[str]:
+    whole = {name: frame[name].notna().all() for name in flat}
+    notes = [
+        f"'{name}' is {value} or missing, which counts as {value}, so it is of no use: fill it if blanks say more"
+        for name, value in flat.items()
+        if not whole[name]
+    ]
+    same = listed([repr(name) for name in flat if whole[name]])
+    return [*([f"the same in every row, so of no use: {same}"] if same else []), *notes]
 
 
 def commonest(name: str, labels: pd.Series) -> list[str]:

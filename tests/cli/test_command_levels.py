@@ -65,6 +65,15 @@ def test_levels_are_columns_that_the_score_can_be_computed_from(graded, tmp_path
     assert scores["log probability of step"] == pytest.approx(mine.mean(), rel=1e-3)
 
 
+def test_to_exceed_a_value_is_to_reach_a_level_above_it(graded) -> None:
+    model, frame = load_table_model(graded / "run"), read_table(graded / "wines.csv").frame
+    found = predict_frame(model, frame, PredictionSettings(levels=True, at=(4, 6, 6.9, 9))).frame
+    for value in (4, 6):
+        above = found[[f"p({level})" for level in range(value + 1, 10)]].sum(axis=1) + found["p(>9)"]
+        np.testing.assert_allclose(found[f"p(>{value})"], above, atol=1e-5)
+    np.testing.assert_array_equal(found["p(>6)"], found["p(>6.9)"])
+
+
 def test_other_targets_have_no_levels(place, tmp_path, capsys) -> None:
     for folder, words in (("run", "'price' is not: leave it away"), ("classes", "of classes are always written")):
         table = str(place / "houses.csv")

@@ -169,9 +169,17 @@ class Regression(TableTask[RegressionPrediction]):
     ) -> dict[str, np.ndarray]:
         """Of the mixture, so that quantiles agree with the interval; above times it is the survival."""
         found = {f"q{100 * p:.12g}": prediction.quantile(p) for p in quantiles}
-        found |= {f"p(>{value:.10g})": 1 - prediction.cdf(prediction.mean.new_tensor(value)) for value in at}
+        found |= {f"p(>{v:.10g})": 1 - prediction.cdf(prediction.mean.new_tensor(self._end_of(v))) for v in at}
         columns = {name: each.squeeze(1).numpy() for name, each in found.items()}
         return columns | self.levels(prediction) if levels else columns
+
+    def _end_of(self, value: float) -> float:
+        """Where the next level begins, half a step above the last one that is not above a value."""
+        steps = self.target.steps
+        if steps is None or self.target.known:
+            return value
+        level = steps.first + steps.size * math.floor((value - steps.first) / steps.size + 1e-6)
+        return level if level in self.target.atoms else level + steps.size / 2
 
     def levels(self, prediction: RegressionPrediction) -> dict[str, np.ndarray]:
         """Of the cells of one step around the levels of training."""

@@ -93,6 +93,15 @@ def test_whole_stretches_of_time_are_held_out(folds) -> None:
     )
 
 
+def test_a_weight_stands_for_equal_rows_of_one_time() -> None:
+    x, y = numbers()
+    weights, times = np.random.default_rng(0).integers(0, 4, 60), np.arange(60)
+    heavy = ConcreteDropoutRegressor(**QUICK).fit(x, y, weights, times=times)
+    repeated = (each.repeat(weights, axis=0) for each in (x, y))
+    again = ConcreteDropoutRegressor(**QUICK).fit(*repeated, times=times.repeat(weights))
+    np.testing.assert_allclose(heavy.predict(x), again.predict(x), rtol=1e-6)
+
+
 def test_equal_rows_of_different_groups_stay_apart() -> None:
     assert held_together(["a", "a", "b", None], None, np.array([1, 1, 1, 0])).tolist() == [0, 0, 1, 0]  # no weight
     x, y = numbers(20)

@@ -87,12 +87,16 @@ def _whole_groups(order: Tensor, groups: Tensor, count: int) -> list[Tensor]:
     return [order[torch.isin(groups, torch.tensor(part))] for part in dealt]
 
 
-def stretches_of(times: np.ndarray) -> np.ndarray | None:
+def stretches_of(times: np.ndarray, weights: np.ndarray | None = None) -> np.ndarray | None:
     """Return the number of the stretch of time of each row, (N,), all rows of a moment in one; None if all are in one.
+
+    Stretches hold equal weights, (N,), of rows; 1 each if None.
 
     Example:
         >>> stretches_of(np.array([5, 1, 1, 9, 7])).tolist()
         [4, 0, 0, 8, 6]
     """
-    found = np.searchsorted(np.sort(times), times) * STRETCHES // len(times)
+    _, place = np.unique(times, return_inverse=True)
+    up_to = np.bincount(place, weights).cumsum()
+    found = (np.append(0, up_to[:-1])[place] * STRETCHES // up_to[-1]).astype(np.int64)
     return found if np.ptp(found) else None

@@ -1,5 +1,7 @@
 """Settings that every test shares."""
 
+import contextlib
+import importlib
 import os
 import random
 
@@ -10,7 +12,7 @@ import torch
 
 from gumdrop.ensembles import correction
 
-from builders.browser import WEB, Witness, launch, opening
+from builders.browser import launch, opening, with_scripts
 
 collect_ignore_glob = ["conftest.py", "*/conftest.py"]  # they hold no doctests, and all have one name
 collect_ignore = ["faults.py"]  # a command, `make faults`
@@ -38,6 +40,13 @@ def _as_many_draws_as_there_are(request):
         yield
 
 
+@pytest.fixture
+def undrawn(request, monkeypatch) -> None:
+    """Pages are written without what is in their figures, unless a browser looks at them."""
+    if "browser" not in request.fixturenames:
+        monkeypatch.setattr("gumdrop.views.svg.figure_svg", importlib.import_module("builders.pages").frame)
+
+
 @pytest.fixture(scope="session")
 def browser():
     yield from launch()
@@ -52,20 +61,5 @@ def opened(browser):
 @pytest.fixture
 def page_of(browser, tmp_path):
     """Open an otherwise empty page with scripts of the interactive page and a widget, from a file."""
-    pages = []
-
-    def open_page(*scripts: str, **options):
-        tags = "".join(f'<script src="{(WEB / script).as_uri()}" defer></script>' for script in scripts)
-        body = '<div class="ml-widget" data-algo="concrete-dropout"></div>'
-        head = '<meta charset="utf-8"><meta name="viewport" content="width=device-width">'
-        place = tmp_path / "page.html"
-        place.write_text(f"<!doctype html><html><head>{head}{tags}</head><body>{body}</body></html>", encoding="utf-8")
-        page = browser.new_page(**options)
-        pages.append(page)
-        page.witness = Witness(page)
-        page.goto(place.as_uri())
-        return page
-
-    yield open_page
-    for page in pages:
-        page.close()
+    with contextlib.ExitStack() as stack:
+        yield lambda *scripts, **options: stack.enter_context(with_scripts(browser, tmp_path, *scripts, **options))

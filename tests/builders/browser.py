@@ -72,6 +72,20 @@ def opening(browser):
         yield open_page
 
 
+@contextlib.contextmanager
+def with_scripts(browser, folder, *scripts, **options):
+    """Give an otherwise empty page with scripts of the interactive page and a widget, from a file."""
+    tags = "".join(f'<script src="{(WEB / script).as_uri()}" defer></script>' for script in scripts)
+    body = '<div class="ml-widget" data-algo="concrete-dropout"></div>'
+    head = '<meta charset="utf-8"><meta name="viewport" content="width=device-width">'
+    file = folder / "page.html"
+    file.write_text(f"<!doctype html><html><head>{head}{tags}</head><body>{body}</body></html>", encoding="utf-8")
+    with contextlib.closing(browser.new_page(**options)) as page:
+        page.witness = Witness(page)
+        page.goto(file.as_uri())
+        yield page
+
+
 def _check(witness, allowed):
     assert witness.said == []
     strange = [url for url in witness.asked if not url.startswith((*allowed, "data:", "blob:", "about:"))]

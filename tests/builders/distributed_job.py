@@ -1,5 +1,6 @@
-"""What the tests of training on several processes run: alone in the test, and under torchrun as a script."""
+"""What the tests of training on several processes run: alone in the test, and as a script of two processes."""
 
+import atexit
 import functools
 import os
 import signal
@@ -234,6 +235,11 @@ def main():
     torch.set_num_threads(1)
     folder, *names = sys.argv[1:]
     place = Path(folder)
+    if "RANK" not in os.environ:  # no torchrun: two processes, of which one is a fork
+        child = os.fork()
+        os.environ["RANK"] = os.environ["LOCAL_RANK"] = "0" if child else "1"
+        if child:  # after the processes have said farewell to one another
+            atexit.register(lambda: os.waitpid(child, 0)[1] and os._exit(1))
     cases = CASES | {
         "killed": lambda: checkpointed(place),
         "killed, sharded": lambda: checkpointed(place, sharded=True),

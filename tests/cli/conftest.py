@@ -31,6 +31,11 @@ def place(tmp_path_factory):
     return place
 
 
+@pytest.fixture(autouse=True)
+def _undrawn(undrawn) -> None:
+    """The pages of `place` are drawn: it was made before."""
+
+
 @pytest.fixture
 def odd_rows(place):
     frame = pd.read_csv(place / "houses.csv").head(4).assign(colour=["red", "violet", "Red", None])

@@ -19,24 +19,12 @@ def in_haste(monkeypatch, steps: dict[str, int]) -> None:
         monkeypatch.setattr(f"gumdrop.ensembles.{name}", count)
 
 
-@pytest.mark.parametrize(
-    "page",
-    [
-        "CONTRIBUTING",
-        "attribution",
-        "classes",
-        "co2",
-        "decisions",
-        "estimators",
-        "mnist",
-        "models",
-        "scale",
-        "segmentation",
-        "sequences",
-        "start",
-        "trained",
-    ],
+SHORT = (
+    "CONTRIBUTING attribution classes co2 decisions estimators mnist models scale segmentation sequences start trained"
 )
+
+
+@pytest.mark.parametrize("page", SHORT.split())
 def test_code_of_a_page_runs(page: str, monkeypatch) -> None:
     short = {"folds.STEPS": 10, "folds.LEAST_EPOCHS": 2, "choosing.LEAST_PILOT_STEPS": 5, "correction.DRAWS": 4}
     in_haste(monkeypatch, short)

@@ -66,7 +66,7 @@ def test_where_a_longer_pilot_gains_nothing_a_part_of_the_epochs_is_enough() -> 
     x = torch.randn(200, 2, generator=torch.Generator().manual_seed(0))
     curved = Rows(x, (2 * x[:, :1]).sin() * x[:, 1:])
     assert choose(NUMBERS, curved, settings, Gaussian()).share == 1
-    for asked in (replace(settings, epochs=100), replace(settings, patience=50)):
+    for asked in (replace(settings, epochs=20), replace(settings, epochs=20, patience=9)):
         assert choose(NUMBERS, line(300), asked, Gaussian()).share == 1
 
 

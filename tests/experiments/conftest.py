@@ -13,6 +13,11 @@ def _no_collection(monkeypatch) -> None:
 
 
 @pytest.fixture(autouse=True)
+def _undrawn(undrawn) -> None:
+    """Figures are drawn for their own files alone, and not once more for the page."""
+
+
+@pytest.fixture(autouse=True)
 def _threads():
     """Some runs take as many threads as they are told to."""
     threads = torch.get_num_threads()

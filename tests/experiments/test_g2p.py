@@ -81,11 +81,6 @@ def test_networks_of_several_seeds_speak_together(data, tmp_path):
     assert "2 learned together" in (out / "report.html").read_text()
 
 
-def test_networks_are_known(data, capsys):
-    assert reproduce("g2p", data.parent / "out", "--networks", "learned, given factors", data=data) == 2
-    assert "there is no network 'learned, given factors'" in capsys.readouterr().err
-
-
 def test_a_reported_training_that_was_stopped_goes_on_as_if_it_had_not(tmp_path):
     letters, phones = torch.randint(1, 6, (40, 3)), torch.randint(1, 5, (40, 4))
     rows = Rows((letters, phones), (letters[:8], phones[:8]))

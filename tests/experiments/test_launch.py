@@ -84,7 +84,7 @@ def test_what_is_done_is_kept_a_crash_is_tried_again_and_an_error_is_named(tmp_p
     with pytest.raises(ChildProcessError, match=r"1 of 2 parts failed; the others are kept.*\nwrong: ValueError"):
         sweep(tmp_path, out, {"once": "killed once", "wrong": "error"}, jobs=2)
     assert "once was killed by signal 9; it is tried again" in capfd.readouterr().out
-    found = sweep(tmp_path, out, {"once": "good", "wrong": "good"}, jobs=2)
+    found = sweep(tmp_path, out, {"once": "good", "wrong": "good"})
     assert found == {"once": {"length": 4}, "wrong": {"length": 5}}
     assert [len((tmp_path / name).read_text()) for name in ("once", "wrong")] == [2, 2]
     assert not list(out.rglob("*.partial"))

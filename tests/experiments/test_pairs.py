@@ -17,7 +17,7 @@ def test_pairs_leave_their_numbers_and_figures(tmp_path, monkeypatch) -> None:
     monkeypatch.setattr(experiment, "PAIRS", ((4, 9),))
     write_digits(tmp_path / "data" / "mnist")
     out = tmp_path / "out"
-    words = ["--images", 2, "--iterations", 10, "--classifier-steps", 60]
+    words = ["--images", 2, "--iterations", 2, "--classifier-steps", 9]
     pairs = reproduced("pairs", out, *words, data=tmp_path / "data")["pairs"]
     assert list(pairs) == ["4-9", "9-4"]
     for part in pairs.values():

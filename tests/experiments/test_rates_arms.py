@@ -51,16 +51,13 @@ def test_every_arm_is_scored_and_drawn(tmp_path, monkeypatch) -> None:
     monkeypatch.setattr(rates, "QUICK_SETS", ("diabetes",))
     monkeypatch.setattr(rates, "QUICK_SPLITS", 1)
     monkeypatch.setattr(rates, "QUICK_EPOCHS", 1)
+    assert list(ARM_LABELS) == list(ARMS)
     found = reproduced("rates", tmp_path / "out", "--quick", "--arms", *ARMS)["arms"]
     assert list(found["mean"]) == [OFF, GRID, ELBO, *ARMS]
     for table in found["tables"].values():
         assert all(math.isfinite(gain) for gain, _ in table["gain"].values())
         assert all(len(each) == 3 for each in table["rates"].values())
     assert (tmp_path / "out" / "rates-arms.png").exists()
-
-
-def test_arms_have_labels() -> None:
-    assert list(ARM_LABELS) == list(ARMS)
 
 
 def test_a_gain_is_what_is_won_on_the_default() -> None:

@@ -29,6 +29,7 @@ NAMES = {
     "camvid --crop 300": "`crop` must be at most `height` and `width`, got 300",
     "camvid --variants 'fixed 0.3'": "there is no variant 'fixed 0.3'; there are: none, fixed 0.2, learned",
     "co2 --networks wide": "there is no kind of network 'wide'; there are: scripts, fixed, narrow, held, learned",
+    "g2p --networks 'learned, given factors'": "there is no network 'learned, given factors'",
     "gaps --dataset bosten": "there is no set 'bosten'; there are: diabetes",
     "gaps --methods magic": "there is no method 'magic'; there are: gumdrop, fixed",
     "gaps --kinds middle": "there is no kind of split 'middle'; there are: random, gap, tail",

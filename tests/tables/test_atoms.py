@@ -27,7 +27,7 @@ TABLE = pd.DataFrame(X, columns=["a", "b", "c"]).assign(rain=RAIN)
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     folder = tmp_path_factory.mktemp("atoms") / "run"
-    fit_table(TABLE, "rain", folder, settings=dataclasses.replace(QUICK, epochs=30))
+    fit_table(TABLE, "rain", folder, settings=dataclasses.replace(QUICK, epochs=30, num_members=2))
     return folder
 
 

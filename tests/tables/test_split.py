@@ -17,7 +17,7 @@ from gumdrop.tables.fitting.settings import FitSettings, Reading
 from gumdrop.tables.fitting.train import train_until_stopped
 from gumdrop.tables.notes import repeated_note
 
-from builders.tables import NO_GRADE, QUICK, write_table
+from builders.tables import QUICK, write_table
 
 
 @pytest.fixture
@@ -181,11 +181,6 @@ def test_the_results_say_which_rows_tested(table, tmp_path) -> None:
     assert 'split-by = "sold"' in (tmp_path / "run" / "config.toml").read_text()
     assert [score["name"] for score in results["scores"]] == ["learned dropout", "mean of the training part"]
     assert results["settings"]["compare"] is False
-
-
-def test_without_a_split_nothing_is_said(tmp_path) -> None:
-    fit_table(write_table(tmp_path / "houses.csv"), "price", tmp_path / "run", reading=NO_GRADE, settings=QUICK)
-    assert "split" not in json.loads((tmp_path / "run" / "results.json").read_text())["table"]
 
 
 def dated(target) -> pd.DataFrame:

@@ -28,7 +28,7 @@ NOTE = "the counts of 'visits' are negative binomial: held-out rows prefer it to
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     folder = tmp_path_factory.mktemp("counts") / "run"
-    fit_table(TABLE, "visits", folder, settings=dataclasses.replace(QUICK, epochs=30, test_fraction=0.4))
+    fit_table(TABLE, "visits", folder, settings=dataclasses.replace(QUICK, epochs=30, num_members=1, test_fraction=0.4))
     return folder
 
 

@@ -191,8 +191,11 @@ def test_noise_depends_on_the_row_and_the_file_holds_all_members(regression) -> 
     assert ensemble.noise.weight.abs().max() > 0
 
 
-def test_the_twins_are_the_same_ensemble_at_one_rate(regression, tmp_path, monkeypatch) -> None:
+def test_the_twins_are_the_same_ensemble_at_one_rate_and_the_process_is_left_alone(
+    regression, tmp_path, monkeypatch
+) -> None:
     rates = []
+    before = torch.get_num_threads(), torch.get_rng_state().tolist(), np.random.get_state()[1].tolist()
     fit = fitting_train.fit
 
     def watched(*arguments, **options):
@@ -202,6 +205,9 @@ def test_the_twins_are_the_same_ensemble_at_one_rate(regression, tmp_path, monke
 
     monkeypatch.setattr(fitting_train, "fit", watched)
     fit_table(regression / "houses.csv", "price", tmp_path / "run", reading=NO_GRADE, settings=QUICK)
+    assert before == (torch.get_num_threads(), torch.get_rng_state().tolist(), np.random.get_state()[1].tolist())
+    one, other = ((folder / "run" / "predictions.csv").read_bytes() for folder in (tmp_path, regression))
+    assert one == other, "the same seed gives the same folder"
     learned, fixed, none = rates
     assert len(learned) == len(fixed) == len(none) == 3
     assert all(p == pytest.approx(0.1) for member in fixed for p in member.values())
@@ -241,14 +247,6 @@ def test_a_stopped_fit_goes_on_where_it_was(regression, tmp_path, monkeypatch, a
     for name in ("predictions.csv", "model.safetensors"):
         assert (tmp_path / "run" / name).read_bytes() == (regression / "run" / name).read_bytes()
     assert not (tmp_path / "run.partial").exists()
-
-
-def test_the_same_seed_gives_the_same_folder_and_the_process_is_left_alone(regression, tmp_path) -> None:
-    before = torch.get_num_threads(), torch.get_rng_state().tolist(), np.random.get_state()[1].tolist()
-    fit_table(regression / "houses.csv", "price", tmp_path / "run", reading=NO_GRADE, settings=QUICK)
-    assert before == (torch.get_num_threads(), torch.get_rng_state().tolist(), np.random.get_state()[1].tolist())
-    one, other = ((folder / "run" / "predictions.csv").read_bytes() for folder in (tmp_path, regression))
-    assert one == other
 
 
 def test_an_existing_folder_is_not_touched(regression) -> None:

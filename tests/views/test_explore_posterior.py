@@ -222,6 +222,7 @@ def test_link_and_code_are_copied_or_the_page_says_where_they_are(page) -> None:
     wait_until(page, "document.querySelector('[data-of=taken]').textContent.includes('The address is above')")
 
 
+@pytest.mark.slow  # encoding takes ten seconds without the chip that does it elsewhere
 def test_a_button_gives_a_film(page) -> None:
     page.evaluate("(({ film }) => { const own = film.record; film.record = (...all) => own(...all, 0.1); })(Gumdrop)")
     with page.expect_download() as download:

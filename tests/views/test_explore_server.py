@@ -100,7 +100,10 @@ def test_an_address_of_another_machine_is_explained() -> None:
 def test_the_command_serves_on_this_machine_alone_and_stops_on_ctrl_c() -> None:
     with socket.create_server(("127.0.0.1", 0)) as other:
         taken = other.getsockname()[1]
-        words = [sys.executable, "-c", "from gumdrop.cli.commands import main; raise SystemExit(main())"]
+        code = (
+            "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); "  # a shell may have it ignored
+        )
+        words = [sys.executable, "-c", code + "from gumdrop.cli.commands import main; raise SystemExit(main())"]
         process = subprocess.Popen(
             [*words, "explore", "--port", str(taken)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
         )

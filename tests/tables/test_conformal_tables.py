@@ -5,13 +5,18 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import pytest
+import torch
 
 from gumdrop.cli.commands import main
+from gumdrop.likelihoods.conformal import ConformalLevels
 from gumdrop.tables import TableError, fit_table, load_table_model
+from gumdrop.tables.conformal import Conformal, GroupColumn
+from gumdrop.tables.explanation import explain_table
 from gumdrop.tables.fitting.settings import Reading
 from gumdrop.tables.following import follow, put_model
 from gumdrop.tables.prediction import predict_known
 from gumdrop.tables.results import read_results
+from gumdrop.tables.schema.inference import infer_schema
 
 from builders.tables import QUICK
 
@@ -47,6 +52,26 @@ def test_each_group_has_what_is_promised_though_the_networks_do_not_see_it(folde
     notes = " ".join(read_results(folder).notes)
     assert "intervals are conformal: 210 training rows" in notes
     assert "groups of 'site' with fewer than 50 of these rows keep the level of all rows: rare (" in notes
+
+
+def test_explanations_give_the_intervals_of_predictions(folder, tmp_path) -> None:
+    model, later = load_table_model(folder), sites(4, seed=1)
+    later.to_csv(tmp_path / "later.csv", index=False)
+    rows, found = explain_table(model, tmp_path / "later.csv", orders=2).rows, model.predict(later)
+    for name in ("lower", "upper"):
+        np.testing.assert_allclose([getattr(row, name) for row in rows], found[name], rtol=1e-5)
+
+
+def test_groups_of_yes_and_no_are_known_in_any_capitals() -> None:
+    levels = (ConformalLevels.of(torch.zeros(60, 1, 2)),) * 3
+    schema = infer_schema(pd.DataFrame({"size": range(12), "price": np.arange(12) / 7}), "price")
+    conformal = Conformal(levels, (GroupColumn("open", None, {"Yes": 2, "No": 1}),))
+    assert conformal.groups(schema, pd.DataFrame({"open": ["yes", "NO", "Yes", "maybe"]})).tolist() == [
+        [2],
+        [1],
+        [2],
+        [0],
+    ]
 
 
 def test_quantiles_are_those_of_the_levels(folder) -> None:

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from gumdrop.likelihoods.conformal import ConformalLevels
 from gumdrop.tables.errors import check_present, listed
-from gumdrop.tables.schema.cells import labels_of, quarter_ends
+from gumdrop.tables.schema.cells import index_labels, labels_of, quarter_ends
 from gumdrop.tables.schema.columns import CategoryColumn
 from gumdrop.tables.schema.schema import TableSchema
 
@@ -55,8 +55,9 @@ class Conformal:
         if not self.columns:
             return None
         check_present(frame.columns, [column.name for column in self.columns])
-        found = [[c.places.get(label, 0) for label in c.labels(schema, frame)] for c in self.columns]
-        return torch.tensor(found).T
+        known = [index_labels(list(c.labels(schema, frame)), tuple(c.places)) for c in self.columns]
+        levels = [np.array([*c.places.values(), 0]) for c in self.columns]  # the last for labels without any
+        return torch.from_numpy(np.stack([each[i] for each, i in zip(levels, known, strict=True)], axis=1))
 
     def updated(self, standing: Tensor, groups: Tensor | None) -> "Conformal":
         """Follow rows whose targets have become known, see `ConformalLevels.updated`; each those of its groups."""

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import torch
 from torch import Tensor
 
@@ -88,16 +89,16 @@ def explain_table(
     names, columns, largest = model.schema.names, None, OVERALL_CALLS // (2 * OVERALL_ORDERS)
     usual = _usual_rows(background, largest // (min(len(names), MANY) + 1))
     if len(names) > MANY:
-        columns = leading_columns(model, torch.cat([usual, *(x for _, _, x in rows)]), background, LEADING)
+        columns = leading_columns(model, torch.cat([usual, *(x for *_, x in rows)]), background, LEADING)
         notes.append(_many_note(len(names)))
     for note in notes:
         notify(note)
     orders = orders or (ORDERS if columns is None else ORDERS_OF_MANY)
     shares = functools.partial(explain_rows, model, background=background, columns=columns, seed=seed)
-    of_rows, of_usual = _over_rows(shares, [x for _, _, x in rows], usual, orders, progress)
+    of_rows, of_usual = _over_rows(shares, [x for *_, x in rows], usual, orders, progress)
     explained = [
-        _explained(model, number, _told_apart(values, columns, "–"), x, its_shares)
-        for (number, values, x), its_shares in zip(rows, of_rows, strict=True)
+        _explained(model, cells, _told_apart(values, columns, "–"), x, its_shares)
+        for (cells, values, x), its_shares in zip(rows, of_rows, strict=True)
     ]
     if columns is not None and explained:
         notes.append(_error_note(explained, orders))
@@ -149,8 +150,8 @@ def _background(model: TableModel, against: Path | None) -> Tensor:
 
 def _rows_to_explain(
     model: TableModel, table: Path, most: int
-) -> tuple[list[tuple[int, list[str], Tensor]], list[str]]:
-    """The first rows of a table: number, inputs as a reader sees them, encoded inputs; and notes on them."""
+) -> tuple[list[tuple[pd.DataFrame, list[str], Tensor]], list[str]]:
+    """The first rows of a table: all cells, inputs as a reader sees them, encoded inputs; and notes on them."""
     read = read_table(table, decimal=model.schema.decimal)
     frame = read.frame.iloc[:most]
     encoded = model.schema.encode_inputs(frame)
@@ -159,16 +160,18 @@ def _rows_to_explain(
         notes.append(f"the first {most} of {len(read.frame):,} rows are explained; --most changes that")
     x = mark_unknown(model.schema, encoded.x, encoded.unknown, model.background)
     values = frame[model.schema.names].itertuples(index=False)
-    return [(i + 1, [shown(value) for value in row], x[i : i + 1]) for i, row in enumerate(values)], notes
+    return [
+        (frame.iloc[i : i + 1], [shown(value) for value in row], x[i : i + 1]) for i, row in enumerate(values)
+    ], notes
 
 
-def _explained(model: TableModel, number: int, values: list[str], x: Tensor, shares: RowShares) -> ExplainedRow:
-    predicted = model.prediction_frame(model.predict_encoded(x)).iloc[0]
+def _explained(model: TableModel, cells: pd.DataFrame, values: list[str], x: Tensor, shares: RowShares) -> ExplainedRow:
+    predicted = model.prediction_frame(model.on_levels(model.predict_encoded(x), cells)).iloc[0]
     answer = predicted["prediction"]
     prediction = answer if isinstance(answer, str) else float(answer)
     lower, upper = (float(predicted[end]) if end in predicted else None for end in ("lower", "upper"))
     parts = (_of_one_row(each) for each in (shares.prediction, shares.epistemic))
-    return ExplainedRow(number, values, prediction, lower, upper, *parts)
+    return ExplainedRow(int(cells.index[0]) + 1, values, prediction, lower, upper, *parts)
 
 
 def _of_one_row(shares: Shares) -> ColumnShares:

@@ -41,7 +41,7 @@ def plain_networks(monkeypatch) -> None:
 
 @pytest.mark.parametrize(("kind", "scale"), [("log-normal", "log"), ("left-skewed", "identity"), ("squared", "sqrt")])
 def test_held_out_rows_decide_for_a_scale(kind: str, scale: Kind) -> None:
-    x, y = table(kind)
+    x, y = table(kind, 400)
     mean, std = y.mean().item(), y.std().item()
     rows, bounded = Rows(x, (y - mean) / std), SCALE.rescaled(1 / std, -mean / std)
     assert choose(build, rows, QUICK, Gaussian(), scale=bounded).target_scale == scale

@@ -51,8 +51,10 @@ class StackedRows:
         self._y = y[0] if whole else torch.cat(y)
         ends = torch.tensor([len(part) for part in x]).cumsum(0)
         starts = dict(zip(distinct, [0, *ends.tolist()], strict=False))
-        self._rows = list(rows) if whole else [r + starts[id(x), id(y)] for r, (x, y) in zip(rows, data, strict=True)]
-        self.longest = max(len(each) for each in rows)
+        self._rows = torch.cat([r + starts[id(x), id(y)] for r, (x, y) in zip(rows, data, strict=True)])
+        self._lengths = torch.tensor([[len(each)] for each in rows], dtype=torch.int32)
+        self._firsts = self._lengths.cumsum(0, dtype=torch.int32) - self._lengths
+        self.longest = int(self._lengths.max())
         if weights is None:
             self._weights, sizes = None, [float(len(each)) for each in rows]
         else:
@@ -62,20 +64,20 @@ class StackedRows:
 
     def shuffled(self) -> Tensor:
         """Shuffle the rows of each; the shorter begin again until all are as long as the longest, (models, longest)."""
-        order = torch.empty(len(self._rows), self.longest, dtype=self._rows[0].dtype)
-        for i, rows in enumerate(self._rows):
-            if self._weights is not None:
-                order[i] = rows[_drawn_by_weight(self._weights[i], self.longest)]
-                continue
-            for part in order[i].split(len(rows)):
-                # Places of 32 bits shuffle the same way in half the memory.
-                part.copy_(rows[torch.randperm(len(rows), dtype=torch.int32)[: len(part)]])
-        return order
+        if self._weights is not None:
+            places = torch.stack([_drawn_by_weight(weight, self.longest) for weight in self._weights])
+        else:
+            # One permutation, which each model enters elsewhere: one for each would take as long as half a step of all.
+            # Places of 32 bits shuffle the same way in half the memory.
+            entries = torch.randint(self.longest, self._lengths.shape, dtype=torch.int32)
+            places = (torch.randperm(self.longest, dtype=torch.int32) + entries) % self._lengths
+        return self._rows.index_select(0, (places + self._firsts).flatten()).view(places.shape)
 
     def once(self) -> tuple[Tensor, Tensor]:
         """Give the rows of each in order, and their shares in a mean, both filled up with 0: (models, longest)."""
-        weights = self._weights or [torch.ones(len(rows), dtype=torch.float64) for rows in self._rows]
-        order, shares = (nn.utils.rnn.pad_sequence(each, batch_first=True) for each in (self._rows, weights))
+        rows = self._rows.split(self._lengths.flatten().tolist())
+        weights = self._weights or [torch.ones(len(each), dtype=torch.float64) for each in rows]
+        order, shares = (nn.utils.rnn.pad_sequence(each, batch_first=True) for each in (rows, weights))
         return order, shares / shares.sum(1, keepdim=True)
 
     def num_batches(self, batch_size: int) -> int:

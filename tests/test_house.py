@@ -18,7 +18,7 @@ BUDGETS = {
     "networks": 1859,
     "objective": 347,
     "prediction": 1732,
-    "tables": 7939,
+    "tables": 7954,
     "training": 2437,
     "views": 2988,
 }

@@ -249,6 +249,19 @@ def test_categories_agree_however_pandas_reads_them(tmp_path):
 # The target
 
 
+@pytest.mark.parametrize("labels", [("5%", "10%", "none of these"), ("12E3", "10A2", "7"), ("1,5", "2", "n. v.")])
+def test_rows_of_categories_that_look_like_numbers_are_read_as_in_training(tmp_path, labels):
+    whole = houses(code=np.resize(labels, ROWS), rank=np.resize(labels, ROWS)).drop(columns="price")
+    whole.to_csv(tmp_path / "whole.csv", index=False)
+    schema = infer_schema(read_table(tmp_path / "whole.csv"), "rank")
+    some = whole[:2]  # without the label that is no number
+    some.to_csv(tmp_path / "some.csv", index=False)
+    for table in (tmp_path / "some.csv", some):
+        frame = read_table(table, **schema.reading)
+        np.testing.assert_array_equal(schema.encode_inputs(frame).x, schema.encode_inputs(whole).x[:2])
+        np.testing.assert_array_equal(schema.encode_target(frame), schema.encode_target(whole)[:2])
+
+
 @pytest.mark.parametrize(
     ("values", "task", "classes"),
     [

@@ -40,7 +40,7 @@ def drift(
     from gumdrop.views.drift import show_drift, write_page
 
     model = load_table_model(whole)
-    read = read_table(table, decimal=model.schema.decimal)
+    read = read_table(table, **model.schema.reading)
     if len(read.frame) < LEAST_ROWS:
         few = f"{table} has {len(read.frame)} rows, and fewer than {LEAST_ROWS} cannot tell"
         raise TableError(f"{few}: `gumdrop predict` names cells that training did not have")

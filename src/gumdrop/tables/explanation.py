@@ -145,14 +145,14 @@ def _background(model: TableModel, against: Path | None) -> Tensor:
     """Encoded rows that stand for the usual one."""
     if against is None:
         return _checked(model.background)
-    return torch.from_numpy(model.schema.encode_inputs(read_table(against, decimal=model.schema.decimal).frame).x)
+    return torch.from_numpy(model.schema.encode_inputs(read_table(against, **model.schema.reading).frame).x)
 
 
 def _rows_to_explain(
     model: TableModel, table: Path, most: int
 ) -> tuple[list[tuple[pd.DataFrame, list[str], Tensor]], list[str]]:
     """The first rows of a table: all cells, inputs as a reader sees them, encoded inputs; and notes on them."""
-    read = read_table(table, decimal=model.schema.decimal)
+    read = read_table(table, **model.schema.reading)
     frame = read.frame.iloc[:most]
     encoded = model.schema.encode_inputs(frame)
     notes = read.notes + encoding_notes(model.schema, encoded, model.background)

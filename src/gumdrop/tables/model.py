@@ -139,7 +139,7 @@ class TableModel:
             TableError: If the table cannot be read or does not fit the schema.
             TypeError: If it is no table.
         """
-        frame = read_rows(table, decimal=self.schema.decimal)
+        frame = read_rows(table, **self.schema.reading)
         model = self if coverage is None else replace(self, coverage=coverage)
         settings = PredictionSettings(quantiles=tuple(quantiles), at=tuple(at))
         starts = range(0, len(frame), ROWS_OF_A_PART)  # bounds the memory that the draws take

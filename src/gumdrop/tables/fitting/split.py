@@ -219,7 +219,7 @@ class OwnTest:
 
 def read_own_test(path: str, schema: TableSchema) -> OwnTest:
     """Read a table to test with."""
-    table, name = read_table(path, decimal=schema.decimal), Path(path).name
+    table, name = read_table(path, **schema.reading), Path(path).name
     target = schema.target.name
     with _naming(name):
         whole = schema.with_ends(table.frame)

@@ -1,6 +1,7 @@
 """Read a table from a CSV file, with the numbers as they are spelled there."""
 
 import csv
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
@@ -15,14 +16,15 @@ EXACT = 2**53
 
 
 def read_csv(
-    source: Path | bytes, name: str, decimal: Decimal | None
+    source: Path | bytes, name: str, decimal: Decimal | None, words: Collection[str] = ()
 ) -> tuple[pd.DataFrame, Decimal | None, list[str]]:
-    """Read a CSV file."""
+    """Read a CSV file; columns of words stay as they are spelled, though all may look like numbers."""
     separator, names = _survey(source, name)
     frame = _parse(source, separator, names)
     # pandas makes one value of TRUE, True and true; such columns are read again as they are spelled.
     kinds = pd.api.types
-    spelled = [name for name in names if not kinds.is_numeric_dtype(frame[name]) or kinds.is_bool_dtype(frame[name])]
+    numeric = [kinds.is_numeric_dtype(dtype) and not kinds.is_bool_dtype(dtype) for dtype in frame.dtypes]
+    spelled = [name for name, is_read in zip(names, numeric, strict=True) if name in words or not is_read]
     if spelled:
         frame[spelled] = _parse(source, separator, names, usecols=spelled, dtype=str)
     frame = tidy(frame)
@@ -31,7 +33,7 @@ def read_csv(
         integers = _integers(_parse(source, separator, names, usecols=[column], dtype=str)[column].str.strip())
         frame[column] = frame[column] if integers is None else integers
     floats = [column for column in names if frame[column].dtype == float]
-    frame, decimal, notes = read_marks(frame, spelled, decimal)
+    frame, decimal, notes = read_marks(frame, [name for name in spelled if name not in words], decimal)
     if decimal == ",":  # then 1.234 is a thousand and more, which pandas took for a number near one
         again = tidy(_parse(source, separator, names, usecols=floats, dtype=str)) if floats else frame[[]]
         grouped = {c: s for c in floats if (s := _spelling(again[c])) and "," in s.decimals and not s.same}

@@ -3,7 +3,7 @@
 import hashlib
 import io
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,9 @@ FRAME = "data frame"
 """What messages and results call a table that is no file."""
 
 
-def read_frame(table: object, decimal: Decimal | None) -> tuple[pd.DataFrame, Decimal | None, list[str]]:
+def read_frame(
+    table: object, decimal: Decimal | None, words: Collection[str] = ()
+) -> tuple[pd.DataFrame, Decimal | None, list[str]]:
     """Read a data frame as its CSV file would be read; the frame itself is left as it is."""
     frame = pd.DataFrame(_pandas(table)).reset_index(drop=True)
     names = [str(name).strip() or f"Unnamed: {i}" for i, name in enumerate(frame.columns)]
@@ -31,6 +33,7 @@ def read_frame(table: object, decimal: Decimal | None) -> tuple[pd.DataFrame, De
     for name in texts:
         frame[name] = frame[name].astype(object).map(str, na_action="ignore")
     frame = tidy(frame)
+    texts = [name for name in texts if name not in words]
     for name in texts:
         values, bad = plain_numbers(frame[name])
         if not bad.any():

@@ -4,6 +4,7 @@ import csv
 import os
 import sys
 import zlib
+from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -32,7 +33,7 @@ class Table:
     """Checksum of the file, or of what a data frame holds."""
 
 
-def read_table(path: object, *, decimal: Decimal | None = None) -> Table:
+def read_table(path: object, *, decimal: Decimal | None = None, words: Collection[str] = ()) -> Table:
     """Read a table from a CSV file, plain or gzipped, from a Parquet file, from standard input, or from a data frame.
 
     The separator of a CSV file (comma, semicolon or tab) is the commonest of the three in the header line. Blanks
@@ -47,6 +48,7 @@ def read_table(path: object, *, decimal: Decimal | None = None) -> Table:
             have a method ``to_pandas``, or a dict of columns.
         decimal: The decimal mark of columns that fit both marks, such as one that holds 1,234 alone; if None that of
             the other columns, where these agree.
+        words: Columns that stay as they are spelled, though all of their cells may look like numbers.
 
     Returns:
         The table.
@@ -62,7 +64,7 @@ def read_table(path: object, *, decimal: Decimal | None = None) -> Table:
         {'size': 'int64', 'price': 'float64'}
     """
     if not isinstance(path, str | os.PathLike):
-        frame, decimal, notes = read_frame(path, decimal)
+        frame, decimal, notes = read_frame(path, decimal, words)
         return Table(frame, decimal, notes, frame_sha256(frame))
     name = STANDARD_INPUT if str(path) == STDIN else str(path)
     source = sys.stdin.buffer.read() if str(path) == STDIN else Path(path)
@@ -75,7 +77,7 @@ def read_table(path: object, *, decimal: Decimal | None = None) -> Table:
         if start.startswith(PARQUET):
             frame, notes = read_parquet(source, name)
             return Table(frame, None, notes, sha256(source))
-        frame, decimal, notes = read_csv(source, name, decimal)
+        frame, decimal, notes = read_csv(source, name, decimal, words)
         return Table(frame, decimal, notes, sha256(source))
     except UnicodeError as error:
         code = "utf-16" if start[:2] in {b"\xff\xfe", b"\xfe\xff"} else "latin1"
@@ -87,11 +89,11 @@ def read_table(path: object, *, decimal: Decimal | None = None) -> Table:
         raise TableError(f"{name} cannot be read ({error}): save it as CSV again") from error
 
 
-def read_rows(path: object, *, decimal: Decimal | None = None) -> pd.DataFrame:
+def read_rows(path: object, *, decimal: Decimal | None = None, words: Collection[str] = ()) -> pd.DataFrame:
     """Read a table as `read_table` does, without its checksum, which takes longer than the prediction of a few rows."""
     if isinstance(path, str | os.PathLike):
-        return read_table(path, decimal=decimal).frame
-    return read_frame(path, decimal)[0]
+        return read_table(path, decimal=decimal, words=words).frame
+    return read_frame(path, decimal, words)[0]
 
 
 def name_of(table: object) -> str:

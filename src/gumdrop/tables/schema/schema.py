@@ -12,7 +12,7 @@ import pandas as pd
 from gumdrop.machine.recording import Steps
 from gumdrop.tables.errors import TableError, check_present, listed
 from gumdrop.tables.plain import FieldError, plain, record
-from gumdrop.tables.reading.spelling import Decimal
+from gumdrop.tables.reading.spelling import Decimal, plain_numbers
 from gumdrop.tables.schema.cells import (
     check_no_missing,
     in_one_message,
@@ -22,7 +22,7 @@ from gumdrop.tables.schema.cells import (
     refuse,
     standardised_numbers,
 )
-from gumdrop.tables.schema.columns import Column, Odd
+from gumdrop.tables.schema.columns import CategoryColumn, Column, Odd
 from gumdrop.tables.schema.ends import ends_of, with_ends
 
 Task = Literal["regression", "classification"]
@@ -142,6 +142,14 @@ class TableSchema:
     def names(self) -> list[str]:
         """Names of the input columns."""
         return [column.name for column in self.columns]
+
+    @property
+    def reading(self) -> dict[str, Any]:
+        """How `gumdrop.tables.read_table` reads a table as training did: 5% is a word if some other cell was one."""
+        labels = {column.name: column.categories for column in self.columns if isinstance(column, CategoryColumn)}
+        labels[self.target.name] = self.target.classes
+        known = {name: pd.Series([*filter(None, found)], dtype=object) for name, found in labels.items()}
+        return {"decimal": self.decimal, "words": [name for name in known if plain_numbers(known[name])[1].any()]}
 
     @property
     def feature_names(self) -> list[str]:

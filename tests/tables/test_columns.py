@@ -78,6 +78,7 @@ def test_a_decimal_mark_that_cannot_be_told_is_asked_for(tmp_path) -> None:
         (["1970/1/11 12:00"], "year-first", 10.5),
         (["1970-01-11T06:00:00.5Z"], "year-first", 10.25),
         (["1970-01-11T02:00+02:00"], "year-first", 10),
+        (["1970-01-11 06:00:00+00"], "year-first", 10.25),  # as databases write it
         (["11.1.1970"], "day-first", 10),
         (["11/1/1970", "25/1/1970"], "day-first", 10),
         (["1/11/1970", "1/25/1970"], "month-first", 10),

@@ -35,7 +35,7 @@ _ORDERS = {
     "day-first": (_DAY, _MONTH, _YEAR),
     "month-first": (_MONTH, _DAY, _YEAR),
 }
-_TIME = r"(?:[ T]+(?P<hour>\d\d?):(?P<minute>\d\d)(?::(?P<second>\d\d)(?:[.,]\d+)?)?\s*(?P<zone>Z|[+-]\d\d:?\d\d)?)?"
+_TIME = r"(?:[ T]+(?P<hour>\d\d?):(?P<minute>\d\d)(?::(?P<second>\d\d)(?:[.,]\d+)?)?\s*(?P<zone>Z|[+-]\d\d(:?\d\d)?)?)?"
 _DATES = {order: re.compile(rf"{a}([-/.]){b}\2{c}{_TIME}") for order, (a, b, c) in _ORDERS.items()}
 # fmt: off
 _NAMES = {

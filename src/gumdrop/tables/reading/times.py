@@ -10,7 +10,7 @@ import pandas as pd
 
 Order = Literal["year-first", "day-first", "month-first"]
 
-_TIME = r"(?:[ T]+(\d{1,2}):(\d\d)(?::(\d\d)(?:[.,]\d+)?)?\s*(Z|[+-]\d\d:?\d\d)?)?"
+_TIME = r"(?:[ T]+(\d{1,2}):(\d\d)(?::(\d\d)(?:[.,]\d+)?)?\s*(Z|[+-]\d\d(?::?\d\d)?)?)?"
 _YEAR_FIRST = re.compile(rf"(\d{{4}})([-/.])(\d\d?)\2(\d\d?){_TIME}")
 _YEAR_LAST = re.compile(rf"(\d\d?)([-/.])(\d\d?)\2(\d{{4}}){_TIME}")
 _SHORT_YEAR = re.compile(rf"(\d\d?)([-/.])(\d\d?)\2(\d\d){_TIME}")

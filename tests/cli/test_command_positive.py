@@ -96,7 +96,7 @@ def test_a_stream_ends_at_0_too(paid, tmp_path, quick) -> None:
     ("name", "variants"),
     [
         ("log", ["moments"]),
-        ("counts", ["deterministic"]),
+        pytest.param("counts", ["deterministic"], marks=pytest.mark.slow),
         pytest.param("cut", ["moments"], marks=pytest.mark.slow),
         pytest.param("root", ["noise", "draw"], marks=pytest.mark.slow),
     ],

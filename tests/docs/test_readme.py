@@ -26,8 +26,8 @@ SHORT = (
 
 @pytest.mark.parametrize("page", SHORT.split())
 def test_code_of_a_page_runs(page: str, monkeypatch) -> None:
-    short = {"folds.STEPS": 10, "folds.LEAST_EPOCHS": 2, "choosing.LEAST_PILOT_STEPS": 5, "correction.DRAWS": 4}
-    in_haste(monkeypatch, short)
+    short = {"folds.STEPS": 10, "folds.LEAST_EPOCHS": 2, "choosing.LEAST_PILOT_STEPS": 5, "choosing.PILOT_MEMBERS": 2}
+    in_haste(monkeypatch, short | {"correction.DRAWS": 2})
     (place,) = (each for each in PAGES if each.stem == page)
     blocks = CODE.findall(place.read_text(encoding="utf-8"))
     assert blocks

@@ -2,7 +2,6 @@
 
 import importlib
 import inspect
-import json
 import pkgutil
 import re
 import runpy
@@ -89,33 +88,3 @@ def test_an_example_is_one_file_with_a_title(example: Path) -> None:
     assert example.stem.startswith("plot_"), "the gallery runs files of this name alone"
     assert re.match(r'"""\n(.+)\n=+\n\n', text), "the title of the page, with a line below it, and what it shows"
     compile(text, example.name, "exec")
-
-
-def test_the_regrets_that_pages_quote_are_those_of_the_results() -> None:
-    results = json.loads((DOCS / "results" / "rates.json").read_text(encoding="utf-8"))["results"]
-    many, one = (results[kind]["random"] for kind in ("ensemble", "single"))
-    gap = results["ensemble"]["tables"]["boston-gaps"]["regret"]["held-out"][0]
-    fixed = min(many["worst"][rate] for rate in ("0.02", "0.05", "0.1", "0.2", "0.5"))
-
-    def nats(value: float, digits: int = 3) -> str:
-        return f"{value:.{digits}f}".removeprefix("0")
-
-    quoted = {
-        "index": [
-            f"at most {nats(many['worst']['held-out'])} nats",
-            f"{nats(many['worst']['0.1'], 1)} with fixed rates of .1",
-        ],
-        "epistemic": [f"are {nats(gap)} nats below"],
-        "which_way": [
-            f"at most {nats(many['worst']['held-out'])} nats",
-            f"the best above 0, is up to {nats(fixed, 2)} below, .1 up to {nats(many['worst']['0.1'], 2)}",
-            f"On gap splits of Boston housing ensembles with learned rates are {nats(gap)} nats below",
-            f"{nats(one['mean']['held-out'])} nats a row below the best on average over eleven tables",
-            f"eleven tables, {nats(one['worst']['held-out'])} at most",
-            f"{nats(one['mean']['off'])} on average, {nats(one['worst']['off'])} at most",
-        ],
-    }
-    for page, sentences in quoted.items():
-        text = " ".join((DOCS / f"{page}.md").read_text(encoding="utf-8").split())
-        for sentence in sentences:
-            assert sentence in text, page

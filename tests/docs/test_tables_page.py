@@ -36,11 +36,11 @@ def words(answer: str) -> list[str]:
     return sorted(re.findall(r"[^\W\d_]+", plain))
 
 
-def test_commands_of_the_page_say_what_stands_there(script, tmp_path, monkeypatch) -> None:
+def test_commands_of_the_page_say_what_stands_there(script, tmp_path, monkeypatch, undrawn) -> None:
     pytest.importorskip("pyarrow")
     monkeypatch.setattr("gumdrop.ensembles.folds.STEPS", 10)
     monkeypatch.setattr("gumdrop.ensembles.folds.LEAST_EPOCHS", 3)
-    monkeypatch.setattr("gumdrop.ensembles.correction.DRAWS", 4)
+    monkeypatch.setattr("gumdrop.ensembles.correction.DRAWS", 2)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "80")
     page = (ROOT / "docs" / "tables.md").read_text(encoding="utf-8")

@@ -86,9 +86,10 @@ def alone(member: nn.Module, x: Tensor, noise: list[Tensor], hard: bool) -> Tens
         return member(x)
 
 
-@pytest.mark.parametrize("lengthscale", ["fan_in", "regression", "weak", 0.7])
+@pytest.mark.parametrize(
+    ("lengthscale", "shared"), [("fan_in", False), ("regression", True), ("weak", False), (0.7, True)]
+)
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("shared", [False, True])
 def test_a_step_is_that_of_each_network_alone(
     monkeypatch: pytest.MonkeyPatch, kind: str, lengthscale: Any, shared: bool
 ) -> None:

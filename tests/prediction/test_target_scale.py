@@ -1,5 +1,6 @@
 """Mixtures on the scale of a logarithm, cut off at a bound, or beside values that many rows share: against draws."""
 
+import itertools
 import math
 from dataclasses import replace
 
@@ -178,9 +179,12 @@ def test_what_is_nearly_all_cut_off_has_finite_moments_and_quantiles() -> None:
 
 
 @pytest.mark.parametrize("scale", SCALES)
-@pytest.mark.parametrize("spread", [0.3, 4.0])
-@pytest.mark.parametrize("probability", [0.001, 0.05, 0.5, 0.95])
-def test_quantiles_are_those_of_bisection(scale: TargetScale, spread: float, probability: float) -> None:
+def test_quantiles_are_those_of_bisection(scale: TargetScale) -> None:
+    for pair in itertools.product([0.3, 4.0], [0.001, 0.05, 0.5, 0.95]):
+        check_quantiles(scale, *pair)
+
+
+def check_quantiles(scale: TargetScale, spread: float, probability: float) -> None:
     generator = torch.Generator().manual_seed(3)
     noise = torch.randn(2, 60, 40, 1, generator=generator, dtype=torch.float64)
     means = torch.linspace(-5.0, 3.0, 40, dtype=torch.float64)[:, None] + spread * noise[0]  # some nearly all cut off

@@ -27,7 +27,7 @@ TABLE = pd.DataFrame(X, columns=["a", "b", "c"]).assign(rain=RAIN)
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     folder = tmp_path_factory.mktemp("atoms") / "run"
-    fit_table(TABLE, "rain", folder, settings=dataclasses.replace(QUICK, epochs=30, num_members=2))
+    fit_table(TABLE, "rain", folder, settings=dataclasses.replace(QUICK, epochs=30))
     return folder
 
 
@@ -49,6 +49,11 @@ def test_predictions_have_the_probability_of_0_and_intervals_reach_it(folder) ->
     assert TableSchema.from_json(schema.to_json()) == schema
     with pytest.raises(TableError, match="atoms is"):
         TableSchema.from_json(schema.to_json() | {"target": schema.to_json()["target"] | {"atoms": [1.0, 0.0]}})
+
+
+@pytest.mark.slow
+def test_an_exported_file_has_the_probability_of_0(folder) -> None:
+    model = load_table_model(folder)
     export_table(model, folder / "model.onnx", num_samples=400)
     served = ServedModel(folder / "model.onnx").predict(TABLE.drop(columns="rain").to_dict("records"))
     many = dataclasses.replace(model, num_samples=400).predict(TABLE)

@@ -405,7 +405,7 @@ def test_what_is_not_parquet_is_said_so(fitted, tmp_path, capsys) -> None:
 @pytest.fixture
 def numbers_only(tmp_path):
     place = tmp_path / "numbers.parquet"
-    frame = table(1200, seed=3).drop(columns="kind").dropna()
+    frame = table(600, seed=3).drop(columns="kind").dropna()
     frame.assign(label=np.where(frame["x"] > 5, "high", "low"), code=(frame["x"] > 5) * 2 + 1).to_parquet(
         place, row_group_size=100
     )
@@ -460,7 +460,7 @@ def test_a_stream_leaves_the_random_state_and_what_grew_before(numbers_only) -> 
         (lambda f: f, {}, "column 'label' must hold numbers, got '(low|high)'"),
         (lambda f: f, {"columns": ["label"]}, "column 'label' must hold numbers"),
         (
-            lambda f: f.assign(x=f["x"].mask(f["number"] == 900)),
+            lambda f: f.assign(x=f["x"].mask(f["number"] == 500)),
             {"columns": ["x"]},
             "'x' must have no missing .* got 1",
         ),

@@ -28,11 +28,11 @@ NOTE = "the counts of 'visits' are negative binomial: held-out rows prefer it to
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     folder = tmp_path_factory.mktemp("counts") / "run"
-    fit_table(TABLE, "visits", folder, settings=dataclasses.replace(QUICK, epochs=30, num_members=1, test_fraction=0.4))
+    fit_table(TABLE, "visits", folder, settings=dataclasses.replace(QUICK, epochs=30, test_fraction=0.4))
     return folder
 
 
-def test_a_table_of_counts(folder, tmp_path) -> None:
+def test_a_table_of_counts(folder) -> None:
     model, results = load_table_model(folder), read_results(folder)
     assert NOTE in results.notes
     assert model.scale_notes[-1] == NOTE
@@ -52,6 +52,11 @@ def test_a_table_of_counts(folder, tmp_path) -> None:
     held = prediction.interval(0.9)[0].squeeze(1).numpy() <= VISITS
     held &= prediction.interval(0.9)[1].squeeze(1).numpy() + 0.5 >= VISITS
     assert 0.85 < held.mean() < 1
+
+
+@pytest.mark.slow
+def test_an_exported_file_of_counts(folder, tmp_path) -> None:
+    model = load_table_model(folder)
     export_table(model, tmp_path / "model.onnx", num_samples=150)
     served = ServedModel(tmp_path / "model.onnx").predict(TABLE.drop(columns="visits").to_dict("records"))
     many = dataclasses.replace(model, num_samples=150).predict(TABLE)

@@ -309,6 +309,14 @@ def test_equal_weights_leave_the_fit_as_it_was_and_a_weight_stands_for_equal_row
     torch.testing.assert_close(unweighted, trained((x, y), weights=[torch.ones(60)]), rtol=1e-2, atol=1e-2)
 
 
+def test_rows_of_the_shorter_come_equally_often() -> None:
+    x, rows = torch.zeros(30, 1), [torch.arange(30), torch.arange(17)]
+    data = rows_room.StackedRows([(x, x)] * 2, rows)
+    torch.manual_seed(0)
+    counts = torch.cat([data.shuffled()[1] for _ in range(3000)]).bincount(minlength=17)
+    assert (counts / (3000 * 30 / 17) - 1).abs().max() < 0.02  # 4 standard errors
+
+
 def test_rows_are_drawn_as_often_as_their_weights_say() -> None:
     weight = torch.tensor([0.5, 3.0, 1.5, 5.0], dtype=torch.float64)
     counts = torch.zeros(4)

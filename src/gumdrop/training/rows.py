@@ -69,7 +69,8 @@ class StackedRows:
         else:
             # One permutation, which each model enters elsewhere: one for each would take as long as half a step of all.
             # Places of 32 bits shuffle the same way in half the memory.
-            entries = torch.randint(self.longest, self._lengths.shape, dtype=torch.int32)
+            wide = self.longest * max(1, 2**27 // self.longest)  # so that all rows of the shorter are as likely
+            entries = torch.randint(wide, self._lengths.shape, dtype=torch.int32) % self._lengths
             places = (torch.randperm(self.longest, dtype=torch.int32) + entries) % self._lengths
         return self._rows.index_select(0, (places + self._firsts).flatten()).view(places.shape)
 

@@ -8,8 +8,8 @@ from gumdrop.estimators import ConcreteDropoutRegressor
 from gumdrop.likelihoods import TargetScale
 
 RNG = np.random.default_rng(0)
-X = RNG.normal(size=(200, 2))
-PRICE = 3000 * np.exp(X[:, 0] + 0.5 * RNG.normal(size=200))
+X = RNG.normal(size=(300, 2))
+PRICE = 3000 * np.exp(X[:, 0] + 0.5 * RNG.normal(size=300))
 COUNT = RNG.poisson(np.exp(0.7 * X[:, 0]))
 
 

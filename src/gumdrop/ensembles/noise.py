@@ -25,6 +25,8 @@ FIRST_LOG_DISPERSION, DISPERSION_PRECISION = -1.0, 0.05
 LARGEST_COUNT = 500
 """Of a target whose counts may be negative binomial; larger ones are nearly continuous."""
 LARGEST_FEATURE = 3.0
+DRAWS_OF_INTERVALS = 25
+"""Of a prediction, that fit the noise of targets in steps: the mass of an interval takes five times a density."""
 minimise_nearly = partial(minimise, max_iter=60, tolerance_change=1e-3)  # of a nat over all rows; float32 resolves it
 
 
@@ -120,9 +122,10 @@ class NoiseFunction(nn.Module):
         standard = ((features - self.center) / self.scale).clamp(-LARGEST_FEATURE, LARGEST_FEATURE)
         assert prediction.draw_means is not None
         assert prediction.draw_variances is not None
-        means, of_intervals = prediction.draw_means, y.shape[1] > self.num_outputs
+        of_intervals = y.shape[1] > self.num_outputs
+        every = math.ceil(len(prediction.draw_means) / DRAWS_OF_INTERVALS) if of_intervals else 1
+        means, log_variance = prediction.draw_means[::every], prediction.draw_variances[::every].log()
         square = (y[:, : self.num_outputs] - means).square()
-        log_variance = prediction.draw_variances.log()
         log_share = log_variance.log_softmax(0)  # of a draw in the noise of a row
         quantiles = _normal_quantiles(len(log_variance)).to(x)
         weight, offset, bend = (torch.zeros_like(each) for each in (self.weight, self.offset, self.bend))

@@ -12,7 +12,7 @@ from gumdrop_experiments.harness import About, BaseSettings, flag
 
 ABOUT = About(
     shows="several targets of a row with and without the correlation of their noise, by density and energy score",
-    minutes=10,
+    minutes=2,
     quick_minutes=1,
     source="none; the energy score is that of Gneiting & Raftery 2007",
     estimated=True,

@@ -480,7 +480,7 @@ def test_classes_are_learned_and_each_member_keeps_its_best_epoch() -> None:
     for member in fit.members:
         scores = [record.validation_nll for record in member.history if record.validation_nll is not None]
         assert member.history[member.best_epoch - 1].validation_nll == min(scores)
-        assert len(scores) == 20  # every third of 60 epochs
+        assert len(scores) == 30  # every second of 60 epochs
     assert torch.equal(prediction.probabilities, fit.model.predict(x[200:], seed=0).probabilities)
     assert not torch.equal(prediction.probabilities, fit.model.predict(x[200:], seed=1).probabilities)
 

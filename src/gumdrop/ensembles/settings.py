@@ -127,7 +127,7 @@ class EnsembleSettings:
             patience=self.patience,
             tol=self.tol,
             validation_samples=VALIDATION_SAMPLES,
-            validate_every=1 if self.patience is not None else min(math.ceil(epochs / EVALUATIONS), RAREST),
+            validate_every=1 if self.patience is not None else min(max(1, epochs // EVALUATIONS), RAREST),
             seed=self.seed,
         )
 

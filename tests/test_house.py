@@ -19,7 +19,7 @@ BUDGETS = {
     "objective": 347,
     "prediction": 1732,
     "tables": 7954,
-    "training": 2438,
+    "training": 2442,
     "views": 2988,
 }
 """Lines of a room. Lower a figure when lines go; raise one only with a word in the commit on what was not replaced."""

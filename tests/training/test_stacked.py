@@ -344,11 +344,12 @@ def test_a_run_stops_once_no_model_gets_better() -> None:
 
 @pytest.mark.parametrize("weighted", [False, True])
 def test_each_held_out_row_counts_as_much_as_its_weight(weighted: bool) -> None:
-    """Also where another model has more of them: no row of the shorter counts twice."""
+    """Also where another model has more of them: no row of the shorter counts twice, and no other row at all."""
     models, data = [without_noise(model) for model in networks(2)], task(0)
+    data[0][0] = torch.nan
     held_out, weight = [torch.arange(20, 64), torch.arange(20, 27)], torch.linspace(1, 9, 64)
     options: dict[str, Any] = {"weights": [weight] * 2} if weighted else {}
-    options |= {"likelihood": "gaussian", "rows": [torch.arange(20)] * 2, "epochs": 1, "lr": 1e-9, "keep_best": True}
+    options |= {"likelihood": "gaussian", "rows": [torch.arange(1, 20)] * 2, "epochs": 1, "lr": 1e-9, "keep_best": True}
     for model, result, rows in zip(
         models, fit_stacked(models, [data] * 2, held_out=held_out, **options), held_out, strict=True
     ):

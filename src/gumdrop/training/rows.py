@@ -51,7 +51,7 @@ class StackedRows:
         self._y = y[0] if whole else torch.cat(y)
         ends = torch.tensor([len(part) for part in x]).cumsum(0)
         starts = dict(zip(distinct, [0, *ends.tolist()], strict=False))
-        self._rows = torch.cat([r + starts[id(x), id(y)] for r, (x, y) in zip(rows, data, strict=True)])
+        self._rows = torch.cat([r.cpu() + starts[id(x), id(y)] for r, (x, y) in zip(rows, data, strict=True)])
         self._lengths = torch.tensor([[len(each)] for each in rows], dtype=torch.int32)
         self._firsts = self._lengths.cumsum(0, dtype=torch.int32) - self._lengths
         self.longest = int(self._lengths.max())
@@ -63,7 +63,7 @@ class StackedRows:
         self.sizes = torch.tensor(sizes, device=device)
 
     def shuffled(self) -> Tensor:
-        """Shuffle the rows of each; the shorter begin again until all are as long as the longest, (models, longest)."""
+        """Shuffle the rows of each; those of the shorter come again, all as often to within one, (models, longest)."""
         if self._weights is not None:
             places = torch.stack([_drawn_by_weight(weight, self.longest) for weight in self._weights])
         else:
@@ -72,14 +72,18 @@ class StackedRows:
             wide = self.longest * max(1, 2**27 // self.longest)  # so that all rows of the shorter are as likely
             entries = torch.randint(wide, self._lengths.shape, dtype=torch.int32) % self._lengths
             places = (torch.randperm(self.longest, dtype=torch.int32) + entries) % self._lengths
-        return self._rows.index_select(0, (places + self._firsts).flatten()).view(places.shape)
+        return self._numbers(places)
 
     def once(self) -> tuple[Tensor, Tensor]:
-        """Give the rows of each in order, and their shares in a mean, both filled up with 0: (models, longest)."""
-        rows = self._rows.split(self._lengths.flatten().tolist())
-        weights = self._weights or [torch.ones(len(each), dtype=torch.float64) for each in rows]
-        order, shares = (nn.utils.rnn.pad_sequence(each, batch_first=True) for each in (rows, weights))
-        return order, shares / shares.sum(1, keepdim=True)
+        """Give the rows of each in order, the last again where there are no more, and their shares in a mean, or 0."""
+        places = torch.arange(self.longest).minimum(self._lengths - 1)
+        weights = self._weights or [torch.ones(int(count), dtype=torch.float64) for count in self._lengths]
+        shares = nn.utils.rnn.pad_sequence(weights, batch_first=True)
+        return self._numbers(places), shares / shares.sum(1, keepdim=True)
+
+    def _numbers(self, places: Tensor) -> Tensor:
+        """Give the numbers of rows by their places among those of each, (models, ...)."""
+        return self._rows.index_select(0, (places + self._firsts).flatten()).view(places.shape)
 
     def num_batches(self, batch_size: int) -> int:
         """Count the batches of a pass, of this size at most."""

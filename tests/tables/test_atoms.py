@@ -2,10 +2,13 @@
 
 import dataclasses
 import json
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
+import torch
 
 from gumdrop.estimators import ConcreteDropoutRegressor
 from gumdrop.export import ExportError, export_table
@@ -14,7 +17,8 @@ from gumdrop.likelihoods import HurdlePrediction
 from gumdrop.likelihoods.hurdle import Hurdle
 from gumdrop.tables import fit_table, load_table_model
 from gumdrop.tables.errors import TableError
-from gumdrop.tables.schema.schema import TableSchema
+from gumdrop.tables.schema.schema import TableSchema, Target
+from gumdrop.tables.task import task_of
 
 from builders.tables import QUICK
 
@@ -49,6 +53,14 @@ def test_predictions_have_the_probability_of_0_and_intervals_reach_it(folder) ->
     assert TableSchema.from_json(schema.to_json()) == schema
     with pytest.raises(TableError, match="atoms is"):
         TableSchema.from_json(schema.to_json() | {"target": schema.to_json()["target"] | {"atoms": [1.0, 0.0]}})
+
+
+def test_to_exceed_an_atom_among_steps_is_not_to_be_it() -> None:
+    """The size of steps such as .1 is rounded, so that their multiples miss an atom by a bit."""
+    target = Target("y", "regression", 2.0, 1.0, step=0.1 - 2**-56, last=3.9, positive=True, atoms=(0.0, 3.9))
+    at_itself: Any = SimpleNamespace(mean=torch.zeros(1, dtype=torch.float64), cdf=lambda value: value.view(1, 1))
+    found = task_of(target).columns_on_request(at_itself, (), (0.0, 0.05, 3.8, 3.9, 3.95), False)
+    np.testing.assert_allclose([1 - values[0] for values in found.values()], [0, 0, 3.85, 3.9, 3.9])
 
 
 @pytest.mark.slow

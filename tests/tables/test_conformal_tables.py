@@ -10,7 +10,7 @@ import torch
 from gumdrop.cli.commands import main
 from gumdrop.likelihoods.conformal import ConformalLevels
 from gumdrop.tables import TableError, fit_table, load_table_model
-from gumdrop.tables.conformal import Conformal, GroupColumn
+from gumdrop.tables.conformal import Conformal, GroupColumn, conformal_of
 from gumdrop.tables.explanation import explain_table
 from gumdrop.tables.fitting.settings import Reading
 from gumdrop.tables.following import follow, put_model
@@ -72,6 +72,9 @@ def test_groups_of_yes_and_no_are_known_in_any_capitals() -> None:
         [2],
         [0],
     ]
+    mixed = pd.DataFrame({"size": range(120), "open": ["yes", "No", "YES", "no"] * 30})
+    fitted, _ = conformal_of(torch.rand(120, 1, 2), mixed, schema, ["open"])
+    assert fitted.columns[0].places.keys() == {"No", "yes"}, "and are the same group in training"
 
 
 def test_quantiles_are_those_of_the_levels(folder) -> None:

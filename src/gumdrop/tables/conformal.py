@@ -10,6 +10,7 @@ from torch import Tensor
 
 from gumdrop.likelihoods.conformal import ConformalLevels
 from gumdrop.tables.errors import check_present, listed
+from gumdrop.tables.schema.categories import ordered
 from gumdrop.tables.schema.cells import index_labels, labels_of, quarter_ends
 from gumdrop.tables.schema.columns import CategoryColumn
 from gumdrop.tables.schema.schema import TableSchema
@@ -79,7 +80,9 @@ def conformal_of(
              "set their level"]  # fmt: skip
     for name in by:
         column = _column(name, schema, frame)
-        labels, few = column.labels(schema, frame), []
+        labels, few = list(column.labels(schema, frame)), []
+        spellings = ordered(labels)
+        labels = np.array(spellings, dtype=object)[index_labels(labels, spellings)]
         for label in sorted(set(labels[known])):
             rows = known & (labels == label)
             if rows.sum() < LEAST_ROWS:

@@ -174,12 +174,13 @@ class Regression(TableTask[RegressionPrediction]):
         return columns | self.levels(prediction) if levels else columns
 
     def _end_of(self, value: float) -> float:
-        """Where the next level begins, half a step above the last one that is not above a value."""
+        """Where the next level begins, half a step above the last one that is not above a value; at an atom at once."""
         steps = self.target.steps
         if steps is None or self.target.known:
             return value
         level = steps.first + steps.size * math.floor((value - steps.first) / steps.size + 1e-6)
-        return level if level in self.target.atoms else level + steps.size / 2
+        atoms = (atom for atom in self.target.atoms if abs(atom - level) < steps.size / 4)  # the size is rounded
+        return next(atoms, level + steps.size / 2)
 
     def levels(self, prediction: RegressionPrediction) -> dict[str, np.ndarray]:
         """Of the cells of one step around the levels of training."""

@@ -96,7 +96,7 @@ def stretches_of(times: np.ndarray, weights: np.ndarray | None = None) -> np.nda
         >>> stretches_of(np.array([5, 1, 1, 9, 7])).tolist()
         [4, 0, 0, 8, 6]
     """
-    _, place = np.unique(times, return_inverse=True)
-    up_to = np.bincount(place, weights).cumsum()
-    found = (np.append(0, up_to[:-1])[place] * STRETCHES // up_to[-1]).astype(np.int64)
-    return found if np.ptp(found) else None
+    _, moments = np.unique(times, return_inverse=True)
+    up_to = np.bincount(moments, weights).cumsum()
+    stretches = (np.append(0, up_to[:-1])[moments] * STRETCHES // up_to[-1]).astype(np.int64)
+    return stretches if np.ptp(stretches) else None

@@ -216,7 +216,7 @@ def write_predictions(model: ServedModel, rows: Sequence[Mapping[str, Any]], fil
     writer = csv.writer(file, lineterminator="\n")
     writer.writerow(["row", *names])
     table = np.column_stack(list(outputs.values()))
-    writer.writerows([i, *(f"{value:.12g}" for value in values)] for i, values in enumerate(table, start=1))
+    writer.writerows([i, *map(str, values)] for i, values in enumerate(table, start=1))
 
 
 if __name__ == "__main__":

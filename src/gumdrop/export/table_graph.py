@@ -28,8 +28,8 @@ class TableGraph(Graph):
     The variant ``"draw"`` picks a network at random, and then its masks and how large its noise is. The other variants
     give moments, as `TableModel.predict` does: of a target that ends at 0 those of what is not cut off, or of the root
     or logarithm that the networks see. (Single draws all count alike there, where moments weigh each by what is left of
-    it.) Numbers are float64 where the target needs it. Of such scales the noise of ``"noise"`` has as many rows as the
-    example: the tail of the noise belongs to a number of draws. Draws are spread evenly over the networks, rounded up.
+    it.) Of such scales the noise of ``"noise"`` has as many rows as the example: the tail of the noise belongs to a
+    number of draws. Draws are spread evenly over the networks, rounded up. Numbers are float64 if the target needs it.
 
     Shape:
         ``columns`` (N, C) in float64, as `gumdrop.export.export_table` says.

@@ -77,6 +77,17 @@ def test_groups_of_yes_and_no_are_known_in_any_capitals() -> None:
     assert fitted.columns[0].places.keys() == {"No", "yes"}, "and are the same group in training"
 
 
+def test_groups_that_look_like_numbers_are_read_as_in_training(folder) -> None:
+    model, later = load_table_model(folder), sites(300, seed=1)
+    assert model.conformal is not None
+    (column,) = model.conformal.columns
+    percent = {"5%": column.places["calm"], "10%": column.places["wild"]}
+    renamed = replace(model, conformal=replace(model.conformal, columns=(replace(column, places=percent),)))
+    for name, other in (("calm", "5%"), ("wild", "10%")):
+        rows = later[later["site"] == name]
+        pd.testing.assert_frame_equal(renamed.predict(rows.assign(site=other)), model.predict(rows))
+
+
 def test_quantiles_are_those_of_the_levels(folder) -> None:
     model, later = load_table_model(folder), sites(3000, seed=1)
     found = model.predict(later, quantiles=(0.1, 0.9))

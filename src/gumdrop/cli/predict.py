@@ -111,7 +111,7 @@ def _predict_whole(
     from gumdrop.tables.reading.table import read_table
     from gumdrop.tables.writing import written_table
 
-    read = read_table(table, **model.schema.reading)
+    read = read_table(table, **model.reading)
     predicted = predict_frame(model, read.frame, settings)
     predicted.frame.insert(0, "row", range(1, len(predicted.frame) + 1))
     if place is not None:

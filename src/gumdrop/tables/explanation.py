@@ -152,7 +152,7 @@ def _rows_to_explain(
     model: TableModel, table: Path, most: int
 ) -> tuple[list[tuple[pd.DataFrame, list[str], Tensor]], list[str]]:
     """The first rows of a table: all cells, inputs as a reader sees them, encoded inputs; and notes on them."""
-    read = read_table(table, **model.schema.reading)
+    read = read_table(table, **model.reading)
     frame = read.frame.iloc[:most]
     encoded = model.schema.encode_inputs(frame)
     notes = read.notes + encoding_notes(model.schema, encoded, model.background)

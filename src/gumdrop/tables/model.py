@@ -19,6 +19,7 @@ from gumdrop.tables.cells import completions, mark_unknown
 from gumdrop.tables.conformal import Conformal
 from gumdrop.tables.fitting.settings import PredictionSettings
 from gumdrop.tables.profile import Profile
+from gumdrop.tables.reading.spelling import are_words
 from gumdrop.tables.reading.table import read_rows
 from gumdrop.tables.schema.schema import Encoded, TableSchema
 from gumdrop.tables.task import Cut, Measure, Prediction, TableTask, task_of
@@ -139,7 +140,7 @@ class TableModel:
             TableError: If the table cannot be read or does not fit the schema.
             TypeError: If it is no table.
         """
-        frame = read_rows(table, **self.schema.reading)
+        frame = read_rows(table, **self.reading)
         model = self if coverage is None else replace(self, coverage=coverage)
         settings = PredictionSettings(quantiles=tuple(quantiles), at=tuple(at))
         starts = range(0, len(frame), ROWS_OF_A_PART)  # bounds the memory that the draws take
@@ -187,6 +188,12 @@ class TableModel:
     def grouped_by(self) -> list[str]:
         """Columns whose groups have conformal levels of their own."""
         return [] if self.conformal is None else [column.name for column in self.conformal.columns]
+
+    @property
+    def reading(self) -> dict[str, Any]:
+        """How `gumdrop.tables.read_table` reads a table as training did, with columns that make groups alone."""
+        columns, reading = () if self.conformal is None else self.conformal.columns, self.schema.reading
+        return reading | {"words": {*reading["words"], *(each.name for each in columns if are_words(each.places))}}
 
     def on_levels(self, prediction: Prediction, frame: pd.DataFrame) -> Prediction:
         """Let the conformal levels of the rows of a table, if the model has any, say where their intervals end."""

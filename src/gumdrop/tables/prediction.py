@@ -84,7 +84,7 @@ def predict_frame(
 
 def predict_known(model: TableModel, table: object) -> tuple[Predicted, pd.DataFrame, np.ndarray]:
     """Predict and score the rows of a table whose target is known; these rows, and their numbers from 1, beside."""
-    read, target = read_table(table, **model.schema.reading), model.schema.target.name
+    read, target = read_table(table, **model.reading), model.schema.target.name
     whole = model.schema.with_ends(read.frame)
     known = known_target(model, whole)
     frame = whole.iloc[known]

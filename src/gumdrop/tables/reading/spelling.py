@@ -96,6 +96,11 @@ def _value(body: str, decimal: Decimal) -> float:
     return float(re.sub(rf"[{thousands}{_SPACES}]", "", body).replace(decimal, "."))
 
 
+def are_words(labels: Iterable[str]) -> bool:
+    """Whether a column with these labels was read as it is spelled, since some other cell was no number."""
+    return bool(plain_numbers(pd.Series([*filter(None, labels)], dtype=object))[1].any())
+
+
 def plain_numbers(column: pd.Series) -> tuple[np.ndarray, np.ndarray]:
     """Read a column of numbers, or of texts that are numbers as programs write them."""
     if not pd.api.types.is_numeric_dtype(column) or pd.api.types.is_bool_dtype(column):

@@ -12,7 +12,7 @@ import pandas as pd
 from gumdrop.machine.recording import Steps
 from gumdrop.tables.errors import TableError, check_present, listed
 from gumdrop.tables.plain import FieldError, plain, record
-from gumdrop.tables.reading.spelling import Decimal, plain_numbers
+from gumdrop.tables.reading.spelling import Decimal, are_words
 from gumdrop.tables.schema.cells import (
     check_no_missing,
     in_one_message,
@@ -148,8 +148,7 @@ class TableSchema:
         """How `gumdrop.tables.read_table` reads a table as training did: 5% is a word if some other cell was one."""
         labels = {column.name: column.categories for column in self.columns if isinstance(column, CategoryColumn)}
         labels[self.target.name] = self.target.classes
-        known = {name: pd.Series([*filter(None, found)], dtype=object) for name, found in labels.items()}
-        return {"decimal": self.decimal, "words": [name for name in known if plain_numbers(known[name])[1].any()]}
+        return {"decimal": self.decimal, "words": [name for name in labels if are_words(labels[name])]}
 
     @property
     def feature_names(self) -> list[str]:

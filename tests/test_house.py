@@ -7,7 +7,7 @@ from builders import house
 BUDGETS = {
     "attribution": 1282,
     "cli": 1102,
-    "ensembles": 1781,
+    "ensembles": 1782,
     "estimators": 1347,
     "export": 1367,
     "functional": 413,

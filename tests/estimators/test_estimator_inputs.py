@@ -100,6 +100,7 @@ def test_a_weight_stands_for_equal_rows_of_one_time() -> None:
     repeated = (each.repeat(weights, axis=0) for each in (x, y))
     again = ConcreteDropoutRegressor(**QUICK).fit(*repeated, times=times.repeat(weights))
     np.testing.assert_allclose(heavy.predict(x), again.predict(x), rtol=1e-6)
+    np.testing.assert_array_equal(*(held_together(None, times, np.full(60, weight)) for weight in (1.0, 0.3)))
 
 
 def test_equal_rows_of_different_groups_stay_apart() -> None:

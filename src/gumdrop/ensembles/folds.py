@@ -98,5 +98,6 @@ def stretches_of(times: np.ndarray, weights: np.ndarray | None = None) -> np.nda
     """
     _, moments = np.unique(times, return_inverse=True)
     up_to = np.bincount(moments, weights).cumsum()
-    stretches = (np.append(0, up_to[:-1])[moments] * STRETCHES // up_to[-1]).astype(np.int64)
+    starts = STRETCHES * np.append(0, up_to[:-1]) / up_to[-1]
+    stretches = (starts[moments] + 1e-9).astype(np.int64)  # sums of weights such as .3 are rounded
     return stretches if np.ptp(stretches) else None

@@ -10,7 +10,7 @@ from gumdrop.training import TrainingSettings
 __all__ = ["EnsembleSettings"]
 
 EVALUATIONS = 25
-"""Of the held-out rows in a training without early stopping; one in every epoch would take as long as the training."""
+"""Of the held-out rows, at least, without early stopping; one in every epoch would take as long as a long training."""
 RAREST = 10
 """Epochs between two evaluations, at most, so that a training that is stopped early has had some."""
 VALIDATION_SAMPLES = 4

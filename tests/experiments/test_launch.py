@@ -117,7 +117,8 @@ def test_processes_of_torchrun_share_the_work_and_one_writes(tmp_path) -> None:
     assert done.stdout.count("Look at") == 2  # the page of the sweep, and that of the fit
     assert sorted(path.name for path in (tmp_path / "fit").glob("model*")) == ["model.json", "model.safetensors"]
     assert not (tmp_path / "fit.partial").exists()
-    assert json.loads((tmp_path / "fit" / "results.json").read_text())["best_epochs"] == [2, 2, 2]
+    best = json.loads((tmp_path / "fit" / "results.json").read_text())["best_epochs"]
+    assert best in ([2] * 3, [2] * 6)  # members of one strength of dropout, or of both
     assert '"total": 9' in (tmp_path / "out" / "results.json").read_text()
 
 

@@ -26,7 +26,7 @@ LARGEST_COUNT = 500
 """Of a target whose counts may be negative binomial; larger ones are nearly continuous."""
 LARGEST_FEATURE = 3.0
 DRAWS_OF_INTERVALS = 25
-"""Of a prediction, that fit the noise of targets in steps: the mass of an interval takes five times a density."""
+"""Of a prediction, that fit the noise of steps and of times: the mass of an interval takes five times a density."""
 minimise_nearly = partial(minimise, max_iter=60, tolerance_change=1e-3)  # of a nat over all rows; float32 resolves it
 
 

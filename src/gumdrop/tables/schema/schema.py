@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -143,7 +144,7 @@ class TableSchema:
         """Names of the input columns."""
         return [column.name for column in self.columns]
 
-    @property
+    @functools.cached_property
     def reading(self) -> dict[str, Any]:
         """How `gumdrop.tables.read_table` reads a table as training did: 5% is a word if some other cell was one."""
         labels = {column.name: column.categories for column in self.columns if isinstance(column, CategoryColumn)}

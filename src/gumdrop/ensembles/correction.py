@@ -17,8 +17,6 @@ from gumdrop.likelihoods.prediction import Prediction
 from gumdrop.prediction import predict
 from gumdrop.training import RowSource
 
-__all__ = ["HeldOut", "members_of_folds", "settle"]
-
 MOST_ROWS = 2000
 """Held-out rows of a member, and training rows, that are enough to fit and to correct the noise."""
 DRAWS = 50

@@ -9,8 +9,6 @@ from gumdrop.likelihoods import RegressionPrediction
 from gumdrop.likelihoods.scaled_mixture import log_correlated_density
 from gumdrop.training.strength import is_beyond_chance
 
-__all__ = ["noise_correlation"]
-
 STEPS = 10
 """Of expectation and maximisation; the later ones change little."""
 MOST_ROWS = 2000

@@ -18,8 +18,6 @@ from gumdrop.networks.dense import DenseFunctions
 from gumdrop.prediction.drawing import MaskNoise
 from gumdrop.prediction.draws import CACHED, MOST_BYTES
 
-__all__ = ["DrawnFunctions"]
-
 
 @dataclass(frozen=True, eq=False)
 class DrawnFunctions:

@@ -22,8 +22,6 @@ from gumdrop.training import FitResult
 from gumdrop.training.processes.sharing import fit_shared
 from gumdrop.training.progress import Show
 
-__all__ = ["EnsembleFit", "ensemble_of", "fit_ensembles"]
-
 
 class EnsembleFit(NamedTuple):
     """An ensemble, and how its members were trained."""

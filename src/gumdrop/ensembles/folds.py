@@ -7,9 +7,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-__all__ = ["MOST_HELD_OUT", "folds_of", "haste", "schedule", "stretches_of"]
-
-
 STEPS, LEAST_EPOCHS = 2500, 20
 STEPS_OF_CLASSES = 1000
 """Members for classes keep their best epoch, which mostly comes early."""

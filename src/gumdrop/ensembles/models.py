@@ -31,8 +31,6 @@ from gumdrop.likelihoods.hurdle import atom_draws, gaussian_on
 from gumdrop.likelihoods.prediction import Prediction
 from gumdrop.prediction import predict
 
-__all__ = ["ClassificationEnsemble", "Ensemble", "RegressionEnsemble", "member_seeds"]
-
 
 class Ensemble(nn.Module, ABC):
     """Networks with learned dropout whose predictions are mixed."""

@@ -16,8 +16,6 @@ from gumdrop.likelihoods.scaled_mixture import draw_moments
 from gumdrop.machine.optimizers import minimise
 from gumdrop.training.strength import is_beyond_chance
 
-__all__ = ["NoiseFunction", "weighted_mean"]
-
 WEIGHT_PRECISION, OFFSET_PRECISION, TAIL_PRECISION = 50.0, 0.25, 4.0
 LEAST_TAIL = 0.3
 """Of noise that may have a bend in its tail; what is nearly Gaussian has none to find."""

@@ -10,8 +10,6 @@ from gumdrop.likelihoods import Likelihood
 from gumdrop.training import RowSource
 from gumdrop.training.data import check_data
 
-__all__ = ["Rows", "Versions"]
-
 LEAST_ROWS = 4
 Versions = Callable[[Tensor, int, int], Iterable[Tensor]]
 """Gives rows by their indices, so often, with a seed: what is unknown in them is completed anew each time."""

@@ -15,8 +15,6 @@ from gumdrop.likelihoods.part_known import interval_moments
 from gumdrop.likelihoods.scaled_mixture import log_density
 from gumdrop.likelihoods.target_scale import Kind
 
-__all__ = ["AS_IT_IS", "Scaling", "which_atom"]
-
 ROUNDING = 1e-5
 """Of a spread, below which a value is but what float32 has rounded."""
 SAME = 1e-9

@@ -7,8 +7,6 @@ from gumdrop.ensembles.folds import haste, schedule
 from gumdrop.likelihoods import Lengthscale, Likelihood
 from gumdrop.training import TrainingSettings
 
-__all__ = ["EnsembleSettings"]
-
 EVALUATIONS = 25
 """Of the held-out rows, at least, without early stopping; one in every epoch would take as long as a long training."""
 RAREST = 10

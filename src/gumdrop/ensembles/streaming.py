@@ -19,8 +19,6 @@ from gumdrop.machine.threads import limited_threads, threads_for
 from gumdrop.training import fit
 from gumdrop.training.progress import Show, part_of
 
-__all__ = ["STREAMED", "fit_streamed_ensemble", "stream_schedule"]
-
 BATCH_SIZE, STEPS = 1024, 2500
 STREAMED = (50, 50)
 """Units of the hidden layers of networks that are trained on a stream: pilots would cost passes of their own."""

@@ -9,17 +9,6 @@ from torch import Tensor
 
 from gumdrop.likelihoods.prediction import NumberPrediction
 
-__all__ = [
-    "brier_scores",
-    "concordance",
-    "d_calibration",
-    "integrated_brier",
-    "kaplan_meier",
-    "share_below",
-    "survival",
-    "uniform_p_value",
-]
-
 MOST_EVENTS = 500
 """Times of events at which the concordance compares all rows, evenly spread: every one asks for all survivals."""
 LEAST_LEFT = 0.02

@@ -21,8 +21,6 @@ from gumdrop.networks.dense import ACTIVATIONS, DenseFunctions, parts_of, same_p
 from gumdrop.networks.rates import RATE_EPS
 from gumdrop.networks.stacked_pass import Slope, gradient_of
 
-__all__ = ["StackedMLP"]
-
 
 class Views(NamedTuple):
     """Parts of a block of weights, or of their gradients."""

@@ -15,8 +15,6 @@ from gumdrop.functional.masks import finite_logit, inverse_keep
 from gumdrop.functional.noise import uniform_noise
 from gumdrop.layers.site import UNIT, logit_of
 
-__all__ = ["Slope", "gradient_of"]
-
 LEAST_ROWS = 32
 """Rows whose gradient tells the first layer's rate where to go; a quarter of a larger batch."""
 

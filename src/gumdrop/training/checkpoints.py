@@ -13,9 +13,6 @@ from torch import Tensor
 from gumdrop.machine.files import replacing
 from gumdrop.machine.version import VERSION
 
-__all__ = ["CHECKPOINT_FORMAT", "CheckpointError", "checksum", "read_checkpoint", "write_checkpoint"]
-
-
 CHECKPOINT_FORMAT = 4
 
 

@@ -12,18 +12,6 @@ from gumdrop.likelihoods import Likelihood
 from gumdrop.prediction.inputs import Arguments, Inputs, arguments
 from gumdrop.training.rows import RowSource
 
-__all__ = [
-    "Data",
-    "Prepared",
-    "batches_of",
-    "check_data",
-    "deals_itself",
-    "pair_of",
-    "prepared",
-    "set_epoch",
-    "tensors_of",
-]
-
 Pair = tuple[Inputs | RowSource, Tensor]
 Data = Pair | DataLoader[Any]
 Prepared = tuple[Arguments, Tensor] | DataLoader[Any]

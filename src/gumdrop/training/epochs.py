@@ -13,8 +13,6 @@ from gumdrop.training.records import EpochRecord, FitResult
 from gumdrop.training.settings import TrainingSettings
 from gumdrop.training.state import TrainingState
 
-__all__ = ["Learner", "adamw", "epoch_seed", "mean_rates", "run_epochs"]
-
 FUSED_DEVICES = ("cpu", "cuda")
 """Where one kernel updates all parameters; elsewhere that of PyTorch's choice does."""
 

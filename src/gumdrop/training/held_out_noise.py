@@ -10,8 +10,6 @@ from gumdrop.functional.devices import sent
 from gumdrop.layers import HomoscedasticNoise
 from gumdrop.likelihoods import Gaussian, Likelihood
 
-__all__ = ["MOST_NOISE_ROWS", "STEPS_BETWEEN_NOISE", "follow_residuals", "noise_of", "without_gradient"]
-
 STEPS_BETWEEN_NOISE = 10
 MOST_NOISE_ROWS = 128
 """Held-out rows that are asked each time."""

@@ -13,8 +13,6 @@ from gumdrop.objective.kl import kl_divergence
 from gumdrop.prediction import draw
 from gumdrop.training.epochs import mean_rates
 
-__all__ = ["InTurn"]
-
 
 class InTurn(nn.Module):
     """Converted models under the calls of one `gumdrop.networks.stacked.StackedMLP`."""

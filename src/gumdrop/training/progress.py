@@ -7,8 +7,6 @@ from typing import Any
 
 from gumdrop.training.records import EpochRecord
 
-__all__ = ["Part", "Show", "part_of", "progress_bar", "shared_bar"]
-
 
 @dataclass(frozen=True)
 class Part:

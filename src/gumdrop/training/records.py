@@ -2,8 +2,6 @@
 
 from dataclasses import dataclass, field
 
-__all__ = ["EpochRecord", "FitResult"]
-
 
 @dataclass(frozen=True)
 class EpochRecord:

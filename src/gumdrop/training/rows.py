@@ -9,8 +9,6 @@ from torch import Tensor, nn
 
 from gumdrop.functional.devices import sent
 
-__all__ = ["RowSource", "StackedRows", "all_of"]
-
 
 class RowSource(ABC):
     """Inputs that are made when they are asked for, in place of a tensor that holds all of them.

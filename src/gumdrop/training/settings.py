@@ -8,8 +8,6 @@ import torch
 
 from gumdrop.likelihoods import Lengthscale, Likelihood
 
-__all__ = ["TrainingSettings", "chosen"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class TrainingSettings:

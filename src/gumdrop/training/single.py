@@ -36,8 +36,6 @@ from gumdrop.training.records import FitResult
 from gumdrop.training.settings import TrainingSettings, chosen
 from gumdrop.training.state import TrainingState
 
-__all__ = ["fit"]
-
 
 def fit(
     model: nn.Module,

@@ -39,8 +39,6 @@ from gumdrop.training.rows import RowSource, StackedRows, all_of
 from gumdrop.training.settings import TrainingSettings, chosen
 from gumdrop.training.state import TrainingState
 
-__all__ = ["fit_stacked"]
-
 ROWS_AT_ONCE = 2**16
 """Rows of held-out data, counted once for each draw and model, that are evaluated in one call."""
 MOST_ENCODED = 2**24

@@ -17,9 +17,6 @@ from gumdrop.training.processes.group import ProcessGroup
 from gumdrop.training.processes.sharding import gathered, is_sharded, placed_as
 from gumdrop.training.records import EpochRecord
 
-__all__ = ["TrainingState"]
-
-
 SECONDS_BETWEEN_CHECKPOINTS = 5.0
 
 

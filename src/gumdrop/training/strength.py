@@ -15,8 +15,6 @@ from gumdrop.training.records import FitResult
 from gumdrop.training.settings import TrainingSettings, chosen
 from gumdrop.training.stacked import fit_stacked
 
-__all__ = ["STRENGTHS", "TunedStrength", "choose_strength", "is_beyond_chance", "mean_score", "tune_strength"]
-
 STRENGTHS = (0.25, 1.0, 4.0)
 """Strengths that held-out rows choose from: the ELBO, and a factor of four on both sides of it."""
 

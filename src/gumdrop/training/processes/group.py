@@ -29,9 +29,6 @@ from gumdrop.functional.devices import sent
 from gumdrop.prediction.inputs import Arguments
 from gumdrop.training.data import deals_itself, pair_of
 
-__all__ = ["BatchShard", "ProcessGroup", "process_group", "single_process", "with_long_timeout"]
-
-
 T = TypeVar("T")
 LONGEST_WAIT = datetime.timedelta(days=7)
 LONGEST_FAREWELL = datetime.timedelta(seconds=30)

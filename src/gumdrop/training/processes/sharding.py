@@ -10,9 +10,6 @@ from torch.utils.weak import WeakIdKeyDictionary
 from gumdrop.layers import ConcreteDropout, HomoscedasticNoise
 from gumdrop.training.processes.group import process_group
 
-__all__ = ["data_parallel", "gathered", "is_sharded", "placed_as", "shard"]
-
-
 _WHOLE = (ConcreteDropout, HomoscedasticNoise)
 """Modules with few parameters, which every process keeps whole."""
 _AVERAGED = WeakIdKeyDictionary()

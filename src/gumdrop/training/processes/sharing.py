@@ -14,8 +14,6 @@ from gumdrop.training.records import FitResult
 from gumdrop.training.settings import TrainingSettings
 from gumdrop.training.stacked import fit_stacked
 
-__all__ = ["fit_shared"]
-
 PER_MODEL = ("train", "rows", "held_out", "weights")
 
 

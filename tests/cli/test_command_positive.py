@@ -12,7 +12,7 @@ from gumdrop.cli import main
 from gumdrop.ensembles.scaling import Scaling
 from gumdrop.export import export_table
 from gumdrop.export.serving import ServedModel
-from gumdrop.export.table_scale import ScaledMoments
+from gumdrop.export.table_graph import ScaledMoments
 from gumdrop.likelihoods import RegressionPrediction, TargetScale
 from gumdrop.tables import load_table_model, read_table
 from gumdrop.tables.fitting.settings import PredictionSettings

@@ -8,7 +8,7 @@ import torch
 from scipy import stats
 from torch import Tensor
 
-from gumdrop.ensembles.correlation import noise_correlation
+from gumdrop.ensembles.correction import noise_correlation
 from gumdrop.ensembles.noise import NoiseFunction
 from gumdrop.likelihoods import RegressionPrediction, TargetScale
 from gumdrop.metrics import crps, energy_score

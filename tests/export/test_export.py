@@ -12,9 +12,10 @@ import torch
 from torch import nn
 
 from gumdrop import dropout_rates, learn_dropout, predict_classification, predict_regression
-from gumdrop.export import ExportError, checking, export_model
+from gumdrop.export import ExportError, export_model
 from gumdrop.export.draws import Draws
-from gumdrop.export.graphs import ModelGraph
+from gumdrop.export.graphs import Graph, ModelGraph
+from gumdrop.export.model import check
 from gumdrop.layers import dropout_blocks
 from gumdrop.layers.factors import bernoulli_factors
 from gumdrop.likelihoods import Gaussian
@@ -272,14 +273,16 @@ def test_what_cannot_be_exported_is_told_and_leaves_nothing(tmp_path, model, opt
 def test_a_failed_check_keeps_the_file_from_before(tmp_path, monkeypatch) -> None:
     path = tmp_path / "model.pt2"
     path.write_text("from before")
-    monkeypatch.setattr(checking, "_compare_in_mean", lambda *_: (_ for _ in ()).throw(ExportError("differs")))
+    monkeypatch.setattr(
+        "gumdrop.export.model._compare_in_mean", lambda *_: (_ for _ in ()).throw(ExportError("differs"))
+    )
     with pytest.raises(ExportError, match="differs"):
         export_model(regression(), X, path, to="pt2")
     assert [place.read_text() for place in tmp_path.iterdir()] == ["from before"]
 
 
 def test_a_file_that_computes_something_else_is_refused() -> None:
-    graph = checking.Graph("moments", 5)
+    graph = Graph("moments", 5)
     graph.input_names = ["x"]
     graph.reference = lambda inputs, seed: {"mean": inputs[0] + torch.full((6, 1), 0.01 * (seed % 3))}
     generator = np.random.default_rng(0)
@@ -287,9 +290,9 @@ def test_a_file_that_computes_something_else_is_refused() -> None:
     def runner(shift):
         return lambda inputs: [inputs[0].numpy() + shift + 0.01 * generator.integers(3)]
 
-    checking.check(runner(0.0), graph, [X[:, :1]], ["mean"])
+    check(runner(0.0), graph, [X[:, :1]], ["mean"])
     with pytest.raises(ExportError, match="`mean` differs"):
-        checking.check(runner(0.5), graph, [X[:, :1]], ["mean"])
+        check(runner(0.5), graph, [X[:, :1]], ["mean"])
     calls = itertools.count()
 
     def without_a_number(inputs):
@@ -297,9 +300,9 @@ def test_a_file_that_computes_something_else_is_refused() -> None:
         return [np.where(np.arange(len(y))[:, None] == 2, np.nan, y)]
 
     with pytest.raises(ExportError, match="`mean` differs from that of the model by nan"):
-        checking.check(without_a_number, graph, [X[:, :1]], ["mean"])
+        check(without_a_number, graph, [X[:, :1]], ["mean"])
     with pytest.raises(ExportError, match=r"does not run: .no such input"):
-        checking.check(lambda _: (_ for _ in ()).throw(KeyError("no such input")), graph, [X], ["mean"])
+        check(lambda _: (_ for _ in ()).throw(KeyError("no such input")), graph, [X], ["mean"])
 
 
 @pytest.mark.parametrize("by_channel", [False, True])

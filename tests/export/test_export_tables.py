@@ -16,8 +16,7 @@ from pandas._libs.parsers import STR_NA_VALUES
 from gumdrop.cli import main
 from gumdrop.export import ExportError, export_table, serving
 from gumdrop.export.table_encoding import TableEncoder
-from gumdrop.export.table_graph import TableGraph
-from gumdrop.export.table_scale import log_ndtr
+from gumdrop.export.table_graph import TableGraph, log_ndtr
 from gumdrop.tables import load_table_model, read_table
 from gumdrop.tables.fitting.fit import fit_table
 from gumdrop.tables.fitting.settings import Reading

@@ -5,7 +5,7 @@ import itertools
 import pytest
 import torch
 
-from gumdrop.metrics import choose, choose_classes_jointly, joint_choice
+from gumdrop.metrics import acquisition, choose, choose_classes_jointly
 
 
 def drawn(seed: int, shape: tuple[int, int, int] = (7, 9, 3), spread: float = 2.0) -> torch.Tensor:
@@ -36,15 +36,15 @@ def test_bounds_leave_out_no_row(monkeypatch) -> None:
     logits = drawn(1, (10, 60, 4))
     whole = choose_classes_jointly(logits, 5)
     for rows, numbers in ((1, 7), (13, 100)):
-        monkeypatch.setattr(joint_choice, "ROWS_AT_ONCE", rows)
-        monkeypatch.setattr(joint_choice, "MOST_NUMBERS", numbers)
+        monkeypatch.setattr(acquisition, "ROWS_AT_ONCE", rows)
+        monkeypatch.setattr(acquisition, "MOST_NUMBERS", numbers)
         assert choose_classes_jointly(logits, 5).tolist() == whole.tolist()
 
 
 def test_bounds_spare_most_of_the_work(monkeypatch) -> None:
-    looked, joint = [], joint_choice._joint_entropy
-    monkeypatch.setattr(joint_choice, "ROWS_AT_ONCE", 10)
-    monkeypatch.setattr(joint_choice, "_joint_entropy", lambda p, *more: looked.append(p.shape[1]) or joint(p, *more))
+    looked, joint = [], acquisition._joint_entropy
+    monkeypatch.setattr(acquisition, "ROWS_AT_ONCE", 10)
+    monkeypatch.setattr(acquisition, "_joint_entropy", lambda p, *more: looked.append(p.shape[1]) or joint(p, *more))
     logits = drawn(2, (10, 400, 4)) * torch.linspace(0, 1, 400)[None, :, None] ** 3
     choose_classes_jointly(logits, 4)
     assert sum(looked) < 400 + 3 * 200
@@ -58,8 +58,8 @@ def test_drawn_configurations_give_the_joint_entropy_of_all() -> None:
     for name, most in {"all": 4**4, "drawn": 4**4 - 1}.items():
         found[name] = []
         for seed in range(30):
-            given, weight = joint_choice._configurations(logits, rows, most, torch.Generator().manual_seed(seed))
-            found[name].append(joint_choice._joint_entropy(p, given, weight))
+            given, weight = acquisition._configurations(logits, rows, most, torch.Generator().manual_seed(seed))
+            found[name].append(acquisition._joint_entropy(p, given, weight))
     exact, estimates = found["all"][0], torch.stack(found["drawn"])
     error = estimates.std(0) / len(estimates) ** 0.5
     assert ((estimates.mean(0) - exact).abs() < 4 * error).all()

@@ -10,9 +10,8 @@ import gumdrop as gd
 from gumdrop.layers import ConcreteDropout
 from gumdrop.prediction import propagate_moments
 from gumdrop.prediction.moments import single_drops
-from gumdrop.prediction.moments.activations import activation
 from gumdrop.prediction.moments.propagation import _by_slopes, _layers
-from gumdrop.prediction.moments.rules import RULES, rule_of
+from gumdrop.prediction.moments.rules import RULES, activation, rule_of
 from gumdrop.prediction.moments.state import State
 
 from builders.rates import set_logit

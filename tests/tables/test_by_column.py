@@ -10,8 +10,7 @@ from torch import nn
 
 from gumdrop.ensembles.models import Ensemble
 from gumdrop.likelihoods import ClassificationPrediction, RegressionPrediction
-from gumdrop.tables.by_column import by_column
-from gumdrop.tables.effects import effects
+from gumdrop.tables.by_column import by_column, effects
 from gumdrop.tables.model import TableModel
 from gumdrop.tables.profile import Profile, column_profiles
 from gumdrop.tables.schema.inference import infer_schema

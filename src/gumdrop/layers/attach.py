@@ -6,9 +6,13 @@ the instance) that looks the child up on the module it is called with, so that c
 calls use their own.
 """
 
+import importlib.util
 import math
+import sys
 from collections.abc import Callable, Iterable, Iterator
-from typing import cast
+from importlib.machinery import ModuleSpec
+from types import ModuleType
+from typing import Any, cast
 
 from torch import nn
 from torch.nn.utils.parametrize import ParametrizationList
@@ -19,7 +23,6 @@ from torch.nn.utils.weight_norm import WeightNorm
 from gumdrop.functional.devices import read
 from gumdrop.functional.noise import is_traced
 from gumdrop.layers.block import SITE, Block, joined, without_weight
-from gumdrop.layers.compiled import guard_hooks
 from gumdrop.layers.dense import WeightMatrix, attach_custom, custom_blocks, drop_input
 from gumdrop.layers.embedding import drop_words
 from gumdrop.layers.in_place import DropInPlace, in_place_block
@@ -132,3 +135,43 @@ def check_rates(sites: Iterable[ConcreteDropout], model: nn.Module) -> None:
                 "rates; call `reset_parameters()` of each `gumdrop.layers.ConcreteDropout` in `model.modules()`, or "
                 "convert the model after loading"
             )
+
+
+COMPILER = "torch._dynamo.config"
+
+
+def guard_hooks() -> None:
+    """Have `torch.compile` look for hooks from now on, and forget what it compiled without; it is not loaded for it.
+
+    It does not look whether a module has hooks when it decides which of the compiled versions of a forward to run. So
+    what it compiled for a plain model would serve a converted one of the same class, without its dropout.
+    """
+    settings: Any = sys.modules.get(COMPILER)
+    if settings is None:
+        if _WhenLoaded not in sys.meta_path:
+            sys.meta_path.insert(0, _WhenLoaded)
+    elif settings.skip_nnmodule_hook_guards:
+        settings.skip_nnmodule_hook_guards = False
+        sys.modules["torch._dynamo"].reset()
+
+
+class _WhenLoaded:
+    """Finder of modules that changes the settings of the compiler as soon as they are loaded."""
+
+    @staticmethod
+    def find_spec(name: str, path: object = None, target: ModuleType | None = None) -> ModuleSpec | None:
+        """Find the settings, for once."""
+        if name != COMPILER:
+            return None
+        sys.meta_path.remove(_WhenLoaded)
+        spec = importlib.util.find_spec(name)
+        assert spec is not None
+        assert spec.loader is not None
+        load = spec.loader.exec_module
+
+        def load_and_set(module: Any) -> None:
+            load(module)
+            module.skip_nnmodule_hook_guards = False
+
+        spec.loader.exec_module = load_and_set  # type: ignore[method-assign]
+        return spec

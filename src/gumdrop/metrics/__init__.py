@@ -1,16 +1,13 @@
 """Score a prediction, give it a guarantee, act on it.
 
-`scores.py`, `crps.py` and `energy.py` compare predictions with targets, `survival.py` with targets that are known in
+`scores.py` and `crps.py` compare predictions with targets, `survival.py` with targets that are known in
 part, `calibration.py` makes intervals, sets and p-values that hold on new rows out of held-out ones, and
-`acquisition.py` and `joint_choice.py` choose the rows to label next. Takes tensors and the records of `prediction`, and
-nothing else.
+`acquisition.py` chooses the rows to label next. Takes tensors and the records of `prediction`, and nothing else.
 """
 
-from gumdrop.metrics.acquisition import choose, choose_jointly
+from gumdrop.metrics.acquisition import choose, choose_classes_jointly, choose_jointly
 from gumdrop.metrics.calibration import conformal_sets, fit_temperature, outlier_p_values
-from gumdrop.metrics.crps import crps
-from gumdrop.metrics.energy import energy_score
-from gumdrop.metrics.joint_choice import choose_classes_jointly
+from gumdrop.metrics.crps import crps, energy_score
 from gumdrop.metrics.scores import (
     accuracy,
     aurc,

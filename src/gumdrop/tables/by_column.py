@@ -1,7 +1,8 @@
-"""The test rows of a fit column by column: permutation importance, and parts of the rows for which promises may fail.
+"""The test rows of a fit column by column: what it is worth, its effect, and rows for which promises may fail.
 
 References:
     Breiman 2001, "Random Forests" (Machine Learning 45), for the importance by permutation.
+    Friedman 2001, "Greedy function approximation: a gradient boosting machine" (Annals of Statistics 29), section 8.2.
 """
 
 import dataclasses
@@ -15,11 +16,9 @@ from torch import Tensor
 
 from gumdrop.machine.picking import evenly
 from gumdrop.machine.threads import limited_threads
-from gumdrop.tables.effects import COLUMNS as WITH_EFFECT
-from gumdrop.tables.effects import effects, with_cells
 from gumdrop.tables.model import TableModel
 from gumdrop.tables.profile import ColumnProfile
-from gumdrop.tables.results import LIKELIHOOD, ByColumn, Cells, Gain, Group, Importance, Spread
+from gumdrop.tables.results import LIKELIHOOD, ByColumn, Cells, Effect, Gain, Group, Importance, Spread
 from gumdrop.tables.schema.cells import labels_of, quarter_ends
 from gumdrop.tables.schema.columns import CategoryColumn, Column
 from gumdrop.tables.scoring import row_gains
@@ -27,7 +26,8 @@ from gumdrop.tables.scoring import row_gains
 CALLS = 40_000
 """Encoded rows that the model is asked about for the importance of all columns, beside `LEAST_ROWS` for each column."""
 DRAWS = 20
-"""Draws for each of them: the same for a row with the right cell and with another, so that few are enough."""
+"""Draws for each of them: the same for a row with the right cell and with another, so that few are enough. And
+functions that are asked one by one for an effect, at least."""
 MOST_ROWS, LEAST_ROWS = 500, 10
 COLUMNS = 6
 """Columns, those that are worth most, whose cells are drawn and whose numbers make groups."""
@@ -144,3 +144,57 @@ def _cells(column: Column, cells: pd.Series) -> Cells:
         return Cells(name=column.name, labels=labels_of(cells))
     numbers = [None if math.isnan(value) else float(value) for value in column.axis.read(cells)]
     return Cells(name=column.name, numbers=numbers, dates=column.kind == "date")
+
+
+WITH_EFFECT, ROWS = 4, 100
+"""Columns whose effect is drawn, and rows whose cells are replaced for it."""
+POINTS, LABELS = 16, 8
+"""Numbers and categories that are put in."""
+
+
+def effects(
+    model: TableModel, x: Tensor, inputs: pd.DataFrame, columns: Sequence[Column], label: int | None
+) -> list[Effect]:
+    """Put cells of other test rows into all rows, (N, F), column by column; of a class its probability is predicted."""
+    places = dict(zip(model.schema.names, model.schema.groups, strict=True))
+    grids = [_grid(column, inputs[column.name]) for column in columns]
+    rows = x[evenly(len(x), ROWS)]
+    mixed = [with_cells(rows, places[cells.name], x[donors][:, None]) for cells, donors in grids]
+    if not mixed:
+        return []
+    count = len(model.ensemble.members)  # of which each gives as many functions
+    functions = [model.alone(i % count, 1, seed=i) for i in range(-(-DRAWS // count) * count)]
+    with limited_threads(1):
+        drawn = torch.stack([_means(each, torch.cat(mixed), label) for each in functions])
+    spread, mean = torch.var_mean(drawn, dim=0, correction=0)
+    sizes = [len(donors) for _, donors in grids]
+    parts = zip(grids, mean.split(sizes), spread.sqrt().split(sizes), strict=True)
+    return [Effect(**vars(cells), mean=m.tolist(), epistemic=s.tolist()) for (cells, _), m, s in parts]
+
+
+def _grid(column: Column, cells: pd.Series) -> tuple[Cells, np.ndarray]:
+    """Cells to put in, in their order, and a row that has each."""
+    if isinstance(column, CategoryColumn):
+        names, first, counts = np.unique(np.array(labels_of(cells)), return_index=True, return_counts=True)
+        pick = np.sort(np.argsort(-counts, kind="stable")[:LABELS])
+        return Cells(name=column.name, labels=names[pick].tolist()), first[pick]
+    values = column.axis.read(cells)
+    order = np.argsort(values, kind="stable")[: int((~np.isnan(values)).sum())]
+    pick = order[evenly(len(order), POINTS)]
+    numbers, first = np.unique(values[pick], return_index=True)
+    return Cells(name=column.name, numbers=numbers.tolist(), dates=column.kind == "date"), pick[first]
+
+
+def with_cells(rows: Tensor, place: slice, donors: Tensor) -> Tensor:
+    """Rows, (N, F), with the cell of each of their donors, (M, N or 1, F): shape (M, N, F)."""
+    mixed = rows.repeat(len(donors), 1, 1)
+    mixed[:, :, place] = donors[:, :, place]
+    return mixed
+
+
+def _means(function: TableModel, mixed: Tensor, label: int | None) -> Tensor:
+    """Mean over the rows of what a function predicts for each cell."""
+    prediction = function.predict_encoded(mixed.flatten(0, 1))
+    labels = None if label is None else torch.full((mixed.shape[0] * mixed.shape[1],), label)
+    told: Tensor = function.task.explained(prediction, labels)[:, 0]
+    return told.double().unflatten(0, mixed.shape[:2]).mean(1)

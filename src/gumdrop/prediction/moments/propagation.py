@@ -33,8 +33,7 @@ from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 from torch.nn.modules.dropout import _DropoutNd
 
-from gumdrop.prediction.moments.activations import plainly
-from gumdrop.prediction.moments.rules import drop, rule_of
+from gumdrop.prediction.moments.rules import drop, plainly, rule_of
 from gumdrop.prediction.moments.single_drops import (
     Step,
     drops_are_rare,

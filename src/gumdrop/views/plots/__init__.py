@@ -4,8 +4,9 @@ Every function draws on the axes it is given, or on a fresh figure outside pyplo
 returns the axes. Colours come from `INK` and `PALETTE`, so that a page can replace them by its own.
 """
 
-from gumdrop.views.plots.effects import effect_of_category, effect_of_number
 from gumdrop.views.plots.errors import (
+    effect_of_category,
+    effect_of_number,
     error_after_rejection,
     error_by_uncertainty,
     grouped_error,
@@ -22,6 +23,8 @@ from gumdrop.views.plots.predictions import (
     reliability,
     shares_by_bin,
     sorted_intervals,
+    survival_calibration,
+    survival_curves,
     uncertainty_parts,
 )
 from gumdrop.views.plots.style import (
@@ -36,7 +39,6 @@ from gumdrop.views.plots.style import (
     Summary,
     set_apart,
 )
-from gumdrop.views.plots.survival import survival_calibration, survival_curves
 from gumdrop.views.plots.training import rates_over_training, site_colours, training_curve
 
 __all__ = [

@@ -1,10 +1,9 @@
-"""Figures of errors: whether uncertainty announces them, and residuals against the columns that predict."""
+"""Figures of errors: whether uncertainty announces them; and of residuals and predictions against a column."""
 
 from collections.abc import Sequence
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 from numpy.typing import ArrayLike
 
@@ -79,6 +78,7 @@ def _sorted_costs(order_by: ArrayLike, error: ArrayLike, power: int) -> Numbers:
     return np.repeat(costs, counts)
 
 
+SMALL = (2.65, 2.1)
 BINS = 6
 MOST = 6.0
 """Standard deviations at which a residual is drawn at the edge."""
@@ -120,8 +120,7 @@ def residuals_by_category(
 
 def _frame(ax: Axes | None, x: np.ndarray, y: np.ndarray) -> Axes:
     """Points of rows around 0, in front of the band of one standard deviation."""
-    if ax is None:
-        ax = Figure(figsize=(2.65, 2.1), layout="constrained").add_subplot()
+    ax = axes_or_new(ax, SMALL)
     ax.axhspan(-1, 1, color=INK, alpha=0.07, linewidth=0)
     ax.axhline(0, color=INK, linewidth=1, alpha=0.55)
     pick = evenly(len(x), 200)
@@ -138,3 +137,48 @@ def _mean(ax: Axes, place: float, residuals: np.ndarray) -> None:
     """The mean of some rows, with its 95 % interval."""
     half = 1.96 * residuals.std(ddof=1) / np.sqrt(len(residuals)) if len(residuals) > 1 else 0.0
     ax.errorbar(place, residuals.mean(), half, color=ORANGE, marker="D", markersize=4.5, linewidth=1.8, zorder=4)
+
+
+def effect_of_number(
+    at: ArrayLike,
+    mean: ArrayLike,
+    epistemic: ArrayLike,
+    *,
+    name: str,
+    label: str,
+    shares: bool = False,
+    dates: bool = False,
+    ax: Axes | None = None,
+) -> Axes:
+    """Mean prediction against a column of numbers, or of days, in a band of two epistemic standard deviations."""
+    x, y, half = np.asarray(at, dtype=float), np.asarray(mean, dtype=float), 2 * np.asarray(epistemic, dtype=float)
+    ax = axes_or_new(ax, SMALL)
+    round_ticks(ax.yaxis, 4, PERCENT if shares else None)
+    ax.fill_between(x, y - half, y + half, color=ORANGE, alpha=0.3, linewidth=0)
+    ax.plot(x, y, "o-" if len(x) < 9 else "-", color=BLUE, markersize=3, linewidth=1.6)
+    round_ticks(ax.xaxis, 3 if dates else 4, DAY if dates else None)
+    return dress(ax, shortened_text(name, 26), shortened_text(label, 22))
+
+
+def effect_of_category(
+    labels: Sequence[str],
+    mean: ArrayLike,
+    epistemic: ArrayLike,
+    *,
+    name: str,
+    label: str,
+    shares: bool = False,
+    ax: Axes | None = None,
+) -> Axes:
+    """Mean prediction for each category, with bars of two epistemic standard deviations."""
+    ax = axes_or_new(ax, SMALL)
+    round_ticks(ax.yaxis, 4, PERCENT if shares else None)
+    place = np.arange(len(labels))
+    bars = 2 * np.asarray(epistemic, dtype=float)
+    ax.errorbar(place, mean, bars, fmt="none", ecolor=ORANGE, elinewidth=5, alpha=0.4)
+    ax.plot(place, mean, "o", color=BLUE, markersize=4.5)
+    words = [shortened_text(each or "(missing)", 9) for each in labels]
+    turn = 90 if sum(map(len, words)) > 24 else 0
+    ax.set_xticks(place, words, parse_math=False, rotation=turn)
+    ax.margins(x=0.15)
+    return dress(ax, shortened_text(name, 26), shortened_text(label, 22))

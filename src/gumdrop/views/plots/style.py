@@ -56,9 +56,9 @@ def evenly_spread(count: int) -> Numbers:
     return np.asarray((np.arange(count) * 0.6180339887498949) % 1 - 0.5)
 
 
-def axes_or_new(ax: Axes | None) -> Axes:
-    """Take the axes that are given, or new ones outside pyplot."""
-    return ax if ax is not None else Figure(figsize=(3.55, 2.75), layout="constrained").add_subplot()
+def axes_or_new(ax: Axes | None, size: tuple[float, float] = (3.55, 2.75)) -> Axes:
+    """Take the axes that are given, or new ones outside pyplot, of a size in inches."""
+    return ax if ax is not None else Figure(figsize=size, layout="constrained").add_subplot()
 
 
 def unit_square(ax: Axes) -> Axes:

@@ -12,12 +12,17 @@ from gumdrop.views.html import SPACE, template
 from gumdrop.views.report.columns import columns_view
 from gumdrop.views.report.known_in_part import known_in_part_page
 from gumdrop.views.report.lead import lead, within
-from gumdrop.views.report.predictions import confusion_view, predictions_view
-from gumdrop.views.report.ranking import ranking_view
+from gumdrop.views.report.predictions import (
+    SMALL,
+    calibration_view,
+    confusion_view,
+    predictions_view,
+    ranking_view,
+    uncertainty_view,
+)
 from gumdrop.views.report.rows import TestRows, wilson
 from gumdrop.views.report.scores import scores_view
 from gumdrop.views.report.training import rates_view, training_view
-from gumdrop.views.report.uncertainty import SMALL, calibration_view, uncertainty_view
 
 TORN = re.compile(r"(?<=\d) (?=%)|(?<=±) (?=\d)")
 """Where a line must not end: between a number and its sign."""

@@ -13,7 +13,7 @@ import pandas as pd
 import torch
 
 from gumdrop.ensembles import RegressionEnsemble
-from gumdrop.ensembles.drawn import DrawnFunctions
+from gumdrop.ensembles.models import DrawnFunctions
 from gumdrop.ensembles.noise import NoiseFunction
 from gumdrop.networks.mlp import mlp
 from gumdrop.tables.model import TableModel

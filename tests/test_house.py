@@ -6,21 +6,21 @@ from builders import house
 
 BUDGETS = {
     "attribution": 1282,
-    "cli": 1102,
-    "ensembles": 1751,
-    "estimators": 1347,
+    "cli": 1100,
+    "ensembles": 1721,
+    "estimators": 1349,
     "export": 1356,
     "functional": 413,
-    "layers": 2028,
+    "layers": 2021,
     "likelihoods": 2719,
-    "machine": 517,
+    "machine": 514,
     "metrics": 1025,
-    "networks": 1855,
+    "networks": 1846,
     "objective": 347,
-    "prediction": 1722,
-    "tables": 7940,
-    "training": 2396,
-    "views": 2941,
+    "prediction": 1707,
+    "tables": 7925,
+    "training": 2391,
+    "views": 2931,
 }
 """Lines of a room. Lower a figure when lines go; raise one only with a word in the commit on what was not replaced."""
 

@@ -66,7 +66,7 @@ def test_a_table_that_does_not_fit_is_explained(place, tmp_path, capsys, change,
 
 
 def test_a_full_disk_is_a_failure_on_the_way(place, tmp_path, monkeypatch, capsys) -> None:
-    monkeypatch.setattr("gumdrop.tables.writing.replacing", lambda *_: (_ for _ in ()).throw(OSError("disk full")))
+    monkeypatch.setattr("gumdrop.tables.prediction.replacing", lambda *_: (_ for _ in ()).throw(OSError("disk full")))
     assert main(["predict", str(place / "run"), str(place / "houses.csv"), "--out", str(tmp_path / "p.csv")]) == 1
     assert "disk full" in capsys.readouterr().err
 

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 import gumdrop as gd
 from gumdrop.ensembles import ClassificationEnsemble, RegressionEnsemble
-from gumdrop.ensembles.drawn import DrawnFunctions
+from gumdrop.ensembles.models import DrawnFunctions
 from gumdrop.ensembles.noise import NoiseFunction
 from gumdrop.layers import ConcreteDropout, HomoscedasticNoise, PiecewiseLinear
 from gumdrop.networks import mlp
@@ -64,7 +64,7 @@ def test_all_at_once_is_what_the_members_say(
     make: Callable[[], Ensemble], num_rows: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ensemble, x = make(), X[:num_rows]
-    monkeypatch.setattr("gumdrop.ensembles.drawn.CACHED", draws.CACHED // 512)  # several parts of the rows
+    monkeypatch.setattr("gumdrop.ensembles.models.CACHED", draws.CACHED // 512)  # several parts of the rows
     functions = ensemble.functions(10, 7)
     assert isinstance(functions, DrawnFunctions)
     expected = one_by_one(ensemble, x, num_samples=10, seed=7)

@@ -13,7 +13,7 @@ from sklearn.preprocessing import QuantileTransformer, StandardScaler
 
 from gumdrop.estimators import ConcreteDropoutClassifier, ConcreteDropoutRegressor, predict_interval, predict_quantiles
 from gumdrop.estimators import ensemble as of_estimators
-from gumdrop.estimators.together import held_together
+from gumdrop.estimators.rows import held_together
 
 QUICK = {"hidden_layer_sizes": (8,), "n_members": 3, "max_iter": 4, "n_mc_samples": 6, "random_state": 0}
 

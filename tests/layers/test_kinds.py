@@ -6,8 +6,7 @@ from torch import nn
 
 import gumdrop as gd
 from gumdrop.layers import KINDS
-from gumdrop.layers.inner_dropout import inner_dropout
-from gumdrop.layers.kinds import kind_of
+from gumdrop.layers.kinds import inner_dropout, kind_of
 
 LAYERS = {
     nn.Linear: lambda: nn.Linear(3, 4),

@@ -17,7 +17,7 @@ from gumdrop.functional.masks import dropout_scale
 from gumdrop.layers import DropoutKind, dropout_blocks
 from gumdrop.layers.factors import bernoulli_factors
 from gumdrop.layers.in_place import DropInPlace
-from gumdrop.networks.reading import readers
+from gumdrop.networks.tracing import readers
 from gumdrop.prediction import draws as ways
 from gumdrop.prediction.moments.propagation import propagate_moments
 

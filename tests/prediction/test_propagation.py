@@ -11,8 +11,7 @@ from gumdrop.layers import ConcreteDropout
 from gumdrop.prediction import propagate_moments
 from gumdrop.prediction.moments import single_drops
 from gumdrop.prediction.moments.propagation import _by_slopes, _layers
-from gumdrop.prediction.moments.rules import RULES, activation, rule_of
-from gumdrop.prediction.moments.state import State
+from gumdrop.prediction.moments.rules import RULES, State, activation, rule_of
 
 from builders.rates import set_logit
 

@@ -15,7 +15,7 @@ from torch import nn
 
 from gumdrop import cli
 from gumdrop.ensembles import EnsembleSettings, Rows
-from gumdrop.ensembles.streaming import fit_streamed_ensemble, stream_schedule
+from gumdrop.ensembles.fitting import fit_streamed_ensemble, stream_schedule
 from gumdrop.estimators import ConcreteDropoutClassifier, ConcreteDropoutRegressor
 from gumdrop.likelihoods import Gaussian
 from gumdrop.networks import mlp

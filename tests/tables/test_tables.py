@@ -15,10 +15,9 @@ from gumdrop.tables.explained import Background, ColumnShares, ExplainedRow, Exp
 from gumdrop.tables.fitting import train as fitting_train
 from gumdrop.tables.fitting.fit import fit_table
 from gumdrop.tables.fitting.settings import FitSettings
-from gumdrop.tables.info import _what
+from gumdrop.tables.info import _what, rates_in_words
 from gumdrop.tables.model_file import checksum_of, save_model
 from gumdrop.tables.prediction import predict_frame
-from gumdrop.tables.rates import rates_in_words
 from gumdrop.tables.results import Rate
 from gumdrop.tables.schema.inference import infer_schema
 from gumdrop.tables.schema.schema import Target

@@ -107,9 +107,8 @@ def _predict_whole(
     model: TableModel, table: Path, place: Path | None, page: Path | None, settings: PredictionSettings
 ) -> tuple[Predicted, int]:
     """Predict a table in memory, write the predictions and the page where there is a place, and count the rows."""
-    from gumdrop.tables.prediction import predict_frame
+    from gumdrop.tables.prediction import predict_frame, written_table
     from gumdrop.tables.reading.table import read_table
-    from gumdrop.tables.writing import written_table
 
     read = read_table(table, **model.reading)
     predicted = predict_frame(model, read.frame, settings)
@@ -127,9 +126,8 @@ def _predict_whole(
 
 def _predict_pieces(model: TableModel, table: Path, place: Path, settings: PredictionSettings) -> tuple[Predicted, int]:
     """Predict a table that is read in pieces, write predictions as they come, and count the rows."""
-    from gumdrop.tables.prediction import predict_stream
+    from gumdrop.tables.prediction import predict_stream, written_table
     from gumdrop.tables.streams.pieces import TableStream
-    from gumdrop.tables.writing import written_table
 
     stream = TableStream(table)
     with written_table(place) as write:

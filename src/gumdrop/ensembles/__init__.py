@@ -3,7 +3,7 @@
 Each member trains without one fold of the rows, which sets its noise (for numbers) or picks its epoch (for classes);
 the noise may then depend on the inputs (`noise.py`). Which networks suit a table is found by pilots,
 and how strong their dropout is to be by the held-out rows (`choosing.py`). All members train as one batched program
-(`fitting.py`), or in turn on rows that are read in pieces (`streaming.py`). The formulas are in `docs/method.md`.
+or in turn on rows that are read in pieces (`fitting.py`). The formulas are in `docs/method.md`.
 Imports `training` and the rooms below.
 
 References:
@@ -13,10 +13,9 @@ References:
 
 from gumdrop.ensembles.architecture import Architecture, Build, candidates
 from gumdrop.ensembles.choosing import choose, fit
-from gumdrop.ensembles.drawn import DrawnFunctions
 from gumdrop.ensembles.fitting import EnsembleFit, ensemble_of, fit_ensembles, joined
 from gumdrop.ensembles.folds import schedule
-from gumdrop.ensembles.models import ClassificationEnsemble, RegressionEnsemble
+from gumdrop.ensembles.models import ClassificationEnsemble, DrawnFunctions, RegressionEnsemble
 from gumdrop.ensembles.rows import Rows
 from gumdrop.ensembles.settings import EnsembleSettings
 

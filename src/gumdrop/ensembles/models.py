@@ -1,22 +1,26 @@
 """Ensembles as modules: their members, and one prediction mixed of all of them.
 
 What an ensemble draws can be kept: `functions` gives it for a seed, and `predict` takes it. Members that are no dense
-networks of one shape are asked one after the other.
+networks of one shape are asked one after the other, which is also the readable twin of what draws from all of them as
+one program, and its test. A prediction of one row is some ten thousand multiplications, and what leads to them
+(generators and masks of each member) costs a hundred times as much: it is done once for a seed.
 """
 
 import copy
 import itertools
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import torch
 from torch import Tensor, nn
 
-from gumdrop.ensembles.drawn import DrawnFunctions
 from gumdrop.ensembles.noise import NoiseFunction
 from gumdrop.ensembles.scaling import AS_IT_IS, Scaling
+from gumdrop.functional.devices import sent
+from gumdrop.layers import dropout_blocks
+from gumdrop.layers.attach import check_rates
 from gumdrop.layers.site import sites_of
 from gumdrop.likelihoods import (
     Categorical,
@@ -29,7 +33,51 @@ from gumdrop.likelihoods import (
 from gumdrop.likelihoods.gaussian import noise_variance, split_gaussian
 from gumdrop.likelihoods.hurdle import atom_draws, gaussian_on
 from gumdrop.likelihoods.prediction import Prediction
+from gumdrop.networks.dense import DenseFunctions
 from gumdrop.prediction import predict
+from gumdrop.prediction.drawing import MaskNoise
+from gumdrop.prediction.draws import CACHED, MOST_BYTES
+
+
+@dataclass(frozen=True, eq=False)
+class DrawnFunctions:
+    """S functions of each of M members."""
+
+    dense: DenseFunctions
+    """The members as one."""
+    factors: list[Tensor]
+    """Of the site in front of each layer, (M, S, 1, K): 0, or the inverse of the probability of keeping."""
+
+    @classmethod
+    @torch.no_grad()
+    def of(cls, members: Sequence[nn.Module], num_samples: int, seeds: Sequence[int | None]) -> "DrawnFunctions | None":
+        """Draw what each member draws under its seed; None unless they are dense networks of one shape."""
+        dense = DenseFunctions.of(members)
+        if num_samples < 1 or dense is None:
+            return None
+        for member in members:
+            check_rates((block.site for block in dropout_blocks(member)), member)
+        sources = [MaskNoise(len(dense.units), seed) for seed in seeds]
+        noise = [
+            torch.stack([source.of(i, (num_samples, units)) for source in sources])
+            for i, units in enumerate(dense.units)
+        ]
+        return cls(dense, dense.factors([sent(each, dense.p_logits.device) for each in noise]))
+
+    @property
+    def log_variance(self) -> Tensor | None:
+        """Of the noise, (M S, 1, D); None where the last layer is the output."""
+        variances = self.dense.log_variances
+        if variances is None:
+            return None
+        return variances.repeat_interleave(self.factors[0].shape[1], 0).unsqueeze(1)
+
+    def outputs(self, x: Tensor, batch_size: int | None = None) -> Iterator[Tensor]:
+        """Evaluate all functions, (M S, B, O), for so few rows, (N, F), at a time that a layer stays in the cache."""
+        largest = max(factor.numel() for factor in self.factors) * x.element_size()
+        step = max(1, (CACHED if x.device.type == "cpu" else MOST_BYTES) // largest)
+        for part in x.split(min(step, batch_size or step)):
+            yield self.dense.outputs(part, self.factors, with_noise=False).flatten(0, 1)
 
 
 class Ensemble(nn.Module, ABC):

@@ -10,7 +10,7 @@ from torch.nn.modules.dropout import _DropoutNd
 from gumdrop.export.errors import ExportError
 from gumdrop.layers import KINDS, ConcreteDropout, HomoscedasticNoise, PiecewiseLinear, dropout_blocks
 from gumdrop.layers.factors import bernoulli_factors, factors_from
-from gumdrop.layers.inner_dropout import inner_dropout
+from gumdrop.layers.kinds import inner_dropout
 from gumdrop.layers.numbers import keep_asking
 
 LAST_DIMENSION_ONLY = (

@@ -1,13 +1,13 @@
 """What is known of each type of layer: a new type is one more row here."""
 
 from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeGuard
 
 from torch import nn
 from torch.nn.modules.conv import _ConvNd, _ConvTransposeNd
 
 from gumdrop.layers.attention import attach_attention, attach_heads, attention_blocks
-from gumdrop.layers.block import Block
+from gumdrop.layers.block import SITE, Block
 from gumdrop.layers.dense import (
     attach_convolution,
     attach_dense,
@@ -100,3 +100,17 @@ def kind_of(layer: nn.Module) -> LayerKind | None:
         if isinstance(layer, kind.types):
             return kind
     return None
+
+
+def inner_dropout(module: nn.Module) -> str | None:
+    """Say what a module drops by a rate of its own, in code that cannot be given masks."""
+    if isinstance(module, (nn.AlphaDropout, nn.FeatureAlphaDropout)):
+        return "of its input" if module.p > 0 else None
+    if isinstance(module, nn.MultiheadAttention):
+        return "of attention weights" if module.dropout > 0 else None
+    return "between layers" if drops_between_layers(module) and module.dropout > 0 else None
+
+
+def drops_between_layers(module: nn.Module) -> TypeGuard[nn.RNNBase]:
+    """Tell whether a module is a recurrent one with a place for plain dropout: it has layers, and no sites there."""
+    return isinstance(module, nn.RNNBase) and module.num_layers > 1 and SITE not in module._modules

@@ -9,13 +9,11 @@ from torch.nn.utils.parametrize import ParametrizationList
 
 from gumdrop.layers import SITE, ConcreteDropout, DropoutKind
 from gumdrop.layers.in_place import DropInPlace, dropout_kind_of
-from gumdrop.layers.inner_dropout import drops_between_layers, inner_dropout
-from gumdrop.layers.kinds import kind_of
+from gumdrop.layers.kinds import drops_between_layers, inner_dropout, kind_of
 from gumdrop.layers.numbers import attach_in_code, attach_in_place, methods_that_read
 from gumdrop.layers.site import sites_of
 from gumdrop.networks.choice import set_aside
-from gumdrop.networks.reading import depends_on, drops_by, rates_in_text
-from gumdrop.networks.tracing import Neighbours
+from gumdrop.networks.tracing import Neighbours, depends_on, drops_by, rates_in_text
 
 # Dropout that layers take over
 

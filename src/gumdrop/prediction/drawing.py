@@ -1,7 +1,9 @@
 """Draw functions from the dropout posterior: a drawn function is a network of its own around the model's parameters."""
 
+import contextlib
 import functools
 import itertools
+import threading
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple, TypeVar, cast
@@ -15,12 +17,47 @@ from gumdrop.functional.masks import dropout_scale
 from gumdrop.functional.noise import uniform_noise
 from gumdrop.layers import ConcreteDropout
 from gumdrop.layers.attach import check_rates
-from gumdrop.layers.inner_dropout import inner_dropout
+from gumdrop.layers.kinds import inner_dropout
 from gumdrop.layers.numbers import keep_asking
 from gumdrop.layers.passes import drawn_once
 from gumdrop.layers.site import sites_of
-from gumdrop.prediction.randomness import OwnRandomness
 from gumdrop.prediction.twins import twin_of
+
+_LOCK = threading.RLock()
+
+
+class OwnRandomness:
+    """Default generators as one prediction sees them, for forwards that draw random numbers of their own.
+
+    Predictions take turns with them, and the caller's state is restored after each turn. Where the first turn has drawn
+    nothing, there is nothing to take turns for.
+    """
+
+    def __init__(self, model: nn.Module, seed: int) -> None:
+        devices = {p.device.index for p in model.parameters() if p.device.type == "cuda"}
+        self._generators = [torch.default_generator, *(torch.cuda.default_generators[i] for i in devices)]
+        self._states: list[Tensor] = [torch.Generator(g.device).manual_seed(seed).get_state() for g in self._generators]
+        self._is_idle = False
+
+    @contextlib.contextmanager
+    def used(self) -> Iterator[None]:
+        """Take a turn."""
+        if self._is_idle:
+            yield
+            return
+        with _LOCK:
+            before = [generator.get_state() for generator in self._generators]
+            try:
+                for generator, state in zip(self._generators, self._states, strict=True):
+                    generator.set_state(state)
+                yield
+                after = [generator.get_state() for generator in self._generators]
+                self._is_idle = all(map(torch.equal, after, self._states))
+                self._states = after
+            finally:
+                for generator, state in zip(self._generators, before, strict=True):
+                    generator.set_state(state)
+
 
 Model = TypeVar("Model", bound=nn.Module)
 

@@ -18,11 +18,10 @@ from gumdrop.functional.masks import dropout_scale
 from gumdrop.layers import ConcreteDropout
 from gumdrop.layers.attach import check_rates, is_watched
 from gumdrop.layers.watch import watch_rates
-from gumdrop.machine.memory import keep_what_is_freed
+from gumdrop.machine.threads import keep_what_is_freed
 from gumdrop.networks.dense import DenseFunctions
-from gumdrop.prediction.drawing import Given, MaskNoise, PlainDrop, Stochastic, switched_on
+from gumdrop.prediction.drawing import Given, MaskNoise, OwnRandomness, PlainDrop, Stochastic, switched_on
 from gumdrop.prediction.inputs import Arguments
-from gumdrop.prediction.randomness import OwnRandomness
 from gumdrop.prediction.twins import uncompiled
 from gumdrop.prediction.vmap import Chunk, run_batched
 

@@ -10,9 +10,9 @@ from torch import Tensor
 
 from gumdrop.likelihoods.conformal import ConformalLevels
 from gumdrop.tables.errors import check_present, listed
-from gumdrop.tables.schema.categories import ordered
 from gumdrop.tables.schema.cells import index_labels, labels_of, quarter_ends
 from gumdrop.tables.schema.columns import CategoryColumn
+from gumdrop.tables.schema.inference import ordered
 from gumdrop.tables.schema.schema import TableSchema
 
 LEAST_ROWS = 50

@@ -10,8 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from gumdrop.ensembles import RegressionEnsemble
-from gumdrop.ensembles.drawn import DrawnFunctions
-from gumdrop.ensembles.models import Ensemble
+from gumdrop.ensembles.models import DrawnFunctions, Ensemble
 from gumdrop.layers import PiecewiseLinear
 from gumdrop.machine.threads import ROWS_FOR_THREADS, limited_threads
 from gumdrop.networks.mlp import ACTIVATIONS, Activation

@@ -18,8 +18,8 @@ from torch import Tensor, nn
 from gumdrop.functional.devices import sent
 from gumdrop.layers import dropout_blocks
 from gumdrop.likelihoods import Lengthscale, Likelihood, likelihood_of
-from gumdrop.machine.memory import keep_what_is_freed
 from gumdrop.machine.notes import warn
+from gumdrop.machine.threads import keep_what_is_freed
 from gumdrop.networks.stacked import StackedMLP, stack
 from gumdrop.objective.kl import check_lengthscale, precisions_of
 from gumdrop.training.checkpoints import checksum
@@ -34,10 +34,9 @@ from gumdrop.training.held_out_noise import (
 )
 from gumdrop.training.in_turn import InTurn
 from gumdrop.training.progress import Show
-from gumdrop.training.records import FitResult
 from gumdrop.training.rows import RowSource, StackedRows, all_of
 from gumdrop.training.settings import TrainingSettings, chosen
-from gumdrop.training.state import TrainingState
+from gumdrop.training.state import FitResult, TrainingState
 
 ROWS_AT_ONCE = 2**16
 """Rows of held-out data, counted once for each draw and model, that are evaluated in one call."""

@@ -6,8 +6,7 @@ from rich.table import Table
 
 from gumdrop.machine.environment import in_words
 from gumdrop.machine.numerals import readable
-from gumdrop.tables.info import TableInfo
-from gumdrop.tables.rates import rates_in_words
+from gumdrop.tables.info import TableInfo, rates_in_words
 from gumdrop.tables.results import FitResults, Ranking, Score, TableFacts
 from gumdrop.tables.scoring import Evaluation
 from gumdrop.views.terminal import Voice, columns_table, shown_score

@@ -33,7 +33,7 @@ from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 from torch.nn.modules.dropout import _DropoutNd
 
-from gumdrop.prediction.moments.rules import drop, plainly, rule_of
+from gumdrop.prediction.moments.rules import Sources, State, drop, plainly, rule_of
 from gumdrop.prediction.moments.single_drops import (
     Step,
     drops_are_rare,
@@ -41,7 +41,6 @@ from gumdrop.prediction.moments.single_drops import (
     single_drops,
     site_of,
 )
-from gumdrop.prediction.moments.state import Sources, State
 
 
 class OutputMoments(NamedTuple):

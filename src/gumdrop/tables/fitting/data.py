@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from gumdrop.ensembles import EnsembleFit, Rows
-from gumdrop.ensembles.streaming import stream_schedule
+from gumdrop.ensembles.fitting import stream_schedule
 from gumdrop.machine.picking import evenly
 from gumdrop.tables.cells import completer, mark_unknown
 from gumdrop.tables.errors import TableError, check_present

@@ -25,11 +25,11 @@ from gumdrop.tables.fitting.folder import forget_training, held_folder, put_in_p
 from gumdrop.tables.fitting.settings import CONFIG_FILE, FitSettings, Reading, config_text
 from gumdrop.tables.fitting.train import CHOOSING, TESTING, TWINS, TrainedModel, train_twins, train_until_stopped
 from gumdrop.tables.folders import NEW
+from gumdrop.tables.info import named_rates, rates_in_words
 from gumdrop.tables.model import TableModel
 from gumdrop.tables.model_file import save_model
 from gumdrop.tables.plain import plain
 from gumdrop.tables.profile import Profile, column_profiles
-from gumdrop.tables.rates import named_rates, rates_in_words
 from gumdrop.tables.reading.spelling import plain_numbers
 from gumdrop.tables.results import FitResults, Stopped, TargetFacts, write_results
 from gumdrop.tables.scoring import OURS, mean_record, test_part

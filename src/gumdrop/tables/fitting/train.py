@@ -11,7 +11,7 @@ from torch import nn
 
 from gumdrop.ensembles import Architecture, EnsembleFit, Rows, choose, fit
 from gumdrop.ensembles.architecture import Build
-from gumdrop.ensembles.streaming import STREAMED, fit_streamed_ensemble
+from gumdrop.ensembles.fitting import STREAMED, fit_streamed_ensemble
 from gumdrop.layers import PiecewiseLinear, dropout_blocks
 from gumdrop.networks.rates import fix_dropout
 from gumdrop.tables.fitting.data import TableData

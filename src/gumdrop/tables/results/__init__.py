@@ -1,6 +1,5 @@
 """What a fit leaves to read: records with a docstring for each field, and the file that holds them."""
 
-from gumdrop.tables.results.by_column import ByColumn, Cells, Effect, Group, Importance, Spread
 from gumdrop.tables.results.parts import (
     LIKELIHOOD,
     LINEAR,
@@ -23,7 +22,19 @@ from gumdrop.tables.results.parts import (
     UncertainRow,
     UncertainRows,
 )
-from gumdrop.tables.results.results import RESULTS_FILE, Better, FitResults, read_results, write_results
+from gumdrop.tables.results.results import (
+    RESULTS_FILE,
+    Better,
+    ByColumn,
+    Cells,
+    Effect,
+    FitResults,
+    Group,
+    Importance,
+    Spread,
+    read_results,
+    write_results,
+)
 
 __all__ = [
     "LIKELIHOOD",

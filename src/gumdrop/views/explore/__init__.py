@@ -3,8 +3,7 @@
 All of it happens in the browser. `serve` gives the page on this machine, `write_site` writes it as files.
 """
 
-from gumdrop.views.explore.runs import open_runs
 from gumdrop.views.explore.server import open_socket, serve
-from gumdrop.views.explore.site import write_site
+from gumdrop.views.explore.site import open_runs, write_site
 
 __all__ = ["open_runs", "open_socket", "serve", "write_site"]

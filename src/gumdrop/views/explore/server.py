@@ -10,8 +10,7 @@ import socket
 from collections.abc import Sequence
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
-from gumdrop.views.explore.runs import Run
-from gumdrop.views.explore.site import page_files
+from gumdrop.views.explore.site import Run, page_files
 
 RUN_POLICY = "sandbox; default-src 'none'; style-src 'unsafe-inline'; img-src 'self' data:; frame-ancestors 'self'"
 HEADERS = {"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff", "Referrer-Policy": "no-referrer"}

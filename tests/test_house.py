@@ -18,9 +18,9 @@ BUDGETS = {
     "networks": 1846,
     "objective": 347,
     "prediction": 1707,
-    "tables": 7925,
+    "tables": 7926,
     "training": 2391,
-    "views": 2931,
+    "views": 2930,
 }
 """Lines of a room. Lower a figure when lines go; raise one only with a word in the commit on what was not replaced."""
 

@@ -197,7 +197,7 @@ class RegressionEnsemble(Ensemble):
         """What the networks were trained on."""
         return gaussian_on(self.scaling.scale)
 
-    def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *args: Any) -> None:
+    def _load_from_state_dict(self, state_dict: dict[str, Tensor], prefix: str, *args: Any) -> None:
         """Take the ensembles of earlier versions, too, whose networks saw the target as it is."""
         default = torch.tensor(AS_IT_IS.numbers, dtype=torch.float64)
         numbers = state_dict.setdefault(f"{prefix}target_scaling", default)

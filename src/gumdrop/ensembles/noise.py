@@ -72,7 +72,7 @@ class NoiseFunction(nn.Module):
     counts: Tensor
     correlation: Tensor
 
-    def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *args: Any) -> None:
+    def _load_from_state_dict(self, state_dict: dict[str, Tensor], prefix: str, *args: Any) -> None:
         """Take the noise of earlier versions, too, which had no tail, no bend in it, or no counts."""
         if f"{prefix}offset" in state_dict:
             nothing = torch.zeros_like(state_dict[f"{prefix}offset"])

@@ -141,7 +141,7 @@ class ConcreteDropout(nn.Module):
         self.initial_p = p
         self.reset_parameters()
 
-    def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *args: Any) -> None:
+    def _load_from_state_dict(self, state_dict: dict[str, Tensor], prefix: str, *args: Any) -> None:
         """Take the logit itself, too, which was the parameter once."""
         if f"{prefix}p_logit" in state_dict:
             state_dict[f"{prefix}scaled_logit"] = state_dict.pop(f"{prefix}p_logit") / UNIT

@@ -13,7 +13,7 @@ T = TypeVar("T", bound=torch.optim.Optimizer)
 def without_compiler(kind: type[T]) -> type[T]:
     """Take what speaks to the compiler off a class of optimisers; its steps stay the same to the last bit."""
     names = ("add_param_group", "zero_grad", "state_dict", "load_state_dict")
-    plain: dict[str, Any] = {name: inspect.unwrap(getattr(kind, name)) for name in names}
+    plain: dict[str, object] = {name: inspect.unwrap(getattr(kind, name)) for name in names}
     plain["step"] = torch.no_grad()(inspect.unwrap(kind.step))
     return type(kind.__name__, (kind,), plain)
 

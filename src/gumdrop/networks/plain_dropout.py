@@ -121,7 +121,7 @@ def own_dropout(
                 yield (name if kind is not None else f"{name}.{attribute}".removeprefix(".")), around, child, own
 
 
-def _numbers(module: nn.Module) -> dict[str, Any]:
+def _numbers(module: nn.Module) -> dict[str, object]:
     """Numbers that may be rates in the code of a module; an attribute that is not called dropout must be read there."""
     cls: type = type(module)
     numbers = {name: p for name, p in vars(module).items() if "drop" in name}

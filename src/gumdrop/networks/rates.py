@@ -12,6 +12,8 @@ from gumdrop.layers.attach import check_rates
 from gumdrop.layers.site import sites_of
 from gumdrop.networks.learn import Model
 
+Groups = list[dict[str, Any]]
+"""Parameters with their options, as the optimisers of torch take them."""
 RATE_LR = 0.005
 """Learning rate of the rates: a few hundred steps of Adam bring a rate wherever it wants to be."""
 
@@ -117,9 +119,7 @@ def _blocks(model: nn.Module) -> list[Any]:
     return blocks
 
 
-def parameter_groups(
-    model: nn.Module, *, weight_decay: float = 0.0, rate_lr: float | None = RATE_LR
-) -> list[dict[str, Any]]:
+def parameter_groups(model: nn.Module, *, weight_decay: float = 0.0, rate_lr: float | None = RATE_LR) -> Groups:
     """Split the parameters for an optimiser, so that rates move, and weight decay reaches neither them nor noise.
 
     Decay on a logit pulls its rate to 0.5, whatever the data say, and decay on a log variance pulls it to 0.
@@ -155,8 +155,8 @@ def parameter_groups(
     logits = {id(site.scaled_logit): site.scaled_logit for site in sites}
     noise = {id(m.log_variance): m.log_variance for m in model.modules() if isinstance(m, HomoscedasticNoise)}
     weights = [parameter for parameter in model.parameters() if id(parameter) not in logits | noise]
-    rates: dict[str, Any] = {"params": list(logits.values()), "weight_decay": 0.0, "eps": RATE_EPS}
+    groups: Groups = [{"params": weights, "weight_decay": weight_decay}]
+    groups += [{"params": list(logits.values()), "weight_decay": 0.0, "eps": RATE_EPS}]
     if rate_lr is not None:
-        rates["lr"] = rate_lr
-    groups = [{"params": weights, "weight_decay": weight_decay}, rates]
+        groups[1]["lr"] = rate_lr
     return groups + ([{"params": list(noise.values()), "weight_decay": 0.0}] if noise else [])

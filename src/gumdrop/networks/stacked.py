@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -18,7 +18,7 @@ from gumdrop.functional.noise import uniform_noise
 from gumdrop.layers import SITE
 from gumdrop.layers.site import logit_of
 from gumdrop.networks.dense import ACTIVATIONS, DenseFunctions, parts_of, same_parts
-from gumdrop.networks.rates import RATE_EPS
+from gumdrop.networks.rates import RATE_EPS, Groups
 from gumdrop.networks.stacked_pass import Slope, gradient_of
 
 
@@ -151,9 +151,9 @@ class StackedMLP(nn.Module):
         """Log variances of the `gumdrop.HomoscedasticNoise` of the members, each of shape (D,); not copies."""
         return [] if self.log_variances is None else list(self.log_variances.detach())
 
-    def groups(self, weight_decay: float, rate_lr: float) -> list[dict[str, Any]]:
+    def groups(self, weight_decay: float, rate_lr: float) -> Groups:
         """The parameter groups of one network, with stacked parameters in them, see `gumdrop.parameter_groups`."""
-        groups: list[dict[str, Any]] = [{"params": [self.block], "weight_decay": weight_decay}]
+        groups: Groups = [{"params": [self.block], "weight_decay": weight_decay}]
         rates = [] if self.is_fixed else [self.scaled_logits]
         groups.append({"params": rates, "weight_decay": 0.0, "lr": rate_lr, "eps": RATE_EPS})
         if self.log_variances is not None and self.log_variances.requires_grad:

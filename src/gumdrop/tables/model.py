@@ -176,8 +176,9 @@ class TableModel:
             raise ValueError("`x` must not hold NaN, because the model keeps no training rows to draw from; fit with "
                              "`num_background` above 0")  # fmt: skip
         known = x.masked_fill(unknown, 0.0) if len(rows) else x
-        numbers: dict[str, Any] = {"num_samples": self.num_samples, "seed": self.seed, "functions": self._functions}
-        prediction = self.ensemble.predict(known, batch_size=8192, **numbers)
+        prediction = self.ensemble.predict(
+            known, num_samples=self.num_samples, seed=self.seed, batch_size=8192, functions=self._functions
+        )
         for some in rows.split(max(1, DISTANCES_AT_ONCE // max(1, len(self.background)))) if len(rows) else ():
             prediction = prediction.with_rows(some, self._predict_completions(x[some]))
         in_units: Prediction = self.task.in_units(prediction)

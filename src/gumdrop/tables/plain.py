@@ -50,7 +50,7 @@ def _key(each: Field[Any]) -> str:
 
 
 @functools.cache
-def _hints(kind: Any) -> dict[str, Any]:
+def _hints(kind: Any) -> dict[str, object]:
     return get_type_hints(kind)
 
 

@@ -14,6 +14,8 @@ from gumdrop.machine.files import replacing
 from gumdrop.machine.version import VERSION
 
 CHECKPOINT_FORMAT = 4
+State = dict[str, Any]
+"""What a checkpoint holds, by name."""
 
 
 class CheckpointError(ValueError):
@@ -55,14 +57,14 @@ def write_checkpoint(path: Path, state: Mapping[str, object]) -> None:
         file.write(summed.sha256.digest())
 
 
-def read_checkpoint(path: Path, contents: bytes) -> dict[str, Any]:
+def read_checkpoint(path: Path, contents: bytes) -> State:
     """Take what `write_checkpoint` wrote, if no bit of it has changed."""
     size = hashlib.sha256().digest_size
     if hashlib.sha256(memoryview(contents)[:-size]).digest() != contents[-size:]:
         raise CheckpointError(
             f"{path} is no whole checkpoint of gumdrop, or one of before format 3; delete it to start afresh"
         )
-    state: dict[str, Any] = torch.load(io.BytesIO(contents), weights_only=True)
+    state: State = torch.load(io.BytesIO(contents), weights_only=True)
     version = state["format"]
     if version != CHECKPOINT_FORMAT:
         raise CheckpointError(

@@ -1,13 +1,13 @@
 """The training loop, for one model and for many: epochs, held-out values, records, an early end and a late resume."""
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Protocol
+from typing import Protocol
 
 import torch
 from torch import Tensor, nn
 
 from gumdrop.machine.optimizers import without_compiler
-from gumdrop.networks.rates import dropout_rates
+from gumdrop.networks.rates import Groups, dropout_rates
 from gumdrop.training.progress import Show, progress_bar
 from gumdrop.training.settings import TrainingSettings
 from gumdrop.training.state import EpochRecord, FitResult, TrainingState
@@ -29,7 +29,7 @@ class Learner(Protocol):
         """Drop probability of each site of each model, the mean where each unit has its own."""
 
 
-def adamw(groups: list[dict[str, Any]], settings: TrainingSettings, device: torch.device) -> torch.optim.Optimizer:
+def adamw(groups: Groups, settings: TrainingSettings, device: torch.device) -> torch.optim.Optimizer:
     """Make the optimiser of a training, of the groups of `gumdrop.parameter_groups`."""
     fused = device.type in FUSED_DEVICES
     return without_compiler(torch.optim.AdamW)(groups, lr=settings.lr, betas=settings.betas, fused=fused)

@@ -1,14 +1,13 @@
 """Several models that cannot be stacked, called one after the other."""
 
 from collections.abc import Sequence
-from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from gumdrop.layers import HomoscedasticNoise
 from gumdrop.likelihoods import Lengthscale, Likelihood
-from gumdrop.networks.rates import parameter_groups
+from gumdrop.networks.rates import Groups, parameter_groups
 from gumdrop.objective.kl import kl_divergence
 from gumdrop.prediction import draw
 from gumdrop.training.epochs import mean_rates
@@ -56,7 +55,7 @@ class InTurn(nn.Module):
         """Log variances of the `gumdrop.HomoscedasticNoise` of the models, each of shape (D,); not copies."""
         return [module.log_variance.detach() for module in self.modules() if isinstance(module, HomoscedasticNoise)]
 
-    def groups(self, weight_decay: float, rate_lr: float) -> list[dict[str, Any]]:
+    def groups(self, weight_decay: float, rate_lr: float) -> Groups:
         """The parameter groups of all models, see `gumdrop.parameter_groups`."""
         groups = [parameter_groups(model, weight_decay=weight_decay, rate_lr=rate_lr) for model in self.models]
         return [group for each in groups for group in each]

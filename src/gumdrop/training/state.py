@@ -7,13 +7,12 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from gumdrop.machine.version import VERSION
-from gumdrop.training.checkpoints import CHECKPOINT_FORMAT, CheckpointError, read_checkpoint, write_checkpoint
+from gumdrop.training.checkpoints import CHECKPOINT_FORMAT, CheckpointError, State, read_checkpoint, write_checkpoint
 from gumdrop.training.processes.group import ProcessGroup
 from gumdrop.training.processes.sharding import gathered, is_sharded, placed_as
 
@@ -196,7 +195,7 @@ class TrainingState:
         self.epochs = [[EpochRecord(**record) for record in records] for records in state["epochs"]]
         self.best_states = state["best_states"]
 
-    def _place(self, state: dict[str, Any]) -> None:
+    def _place(self, state: State) -> None:
         """Take the parts of this process from the whole tensors of a checkpoint, in place."""
         if not is_sharded(self.model):
             return

@@ -6,7 +6,6 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from gumdrop.machine.files import replacing
 from gumdrop.tables.errors import TableError
@@ -59,7 +58,7 @@ def _open(folder: Path, name: str) -> Run:
     return Run(name, f"Predicting {fit.target.name}", f"gumdrop fit {fit.table.name}, {fit.table.rows} rows", page)
 
 
-def _results(folder: Path) -> dict[str, Any]:
+def _results(folder: Path) -> dict[str, object]:
     path = folder / RESULTS_FILE
     if not path.is_file():
         unfinished = " (it was stopped: repeat its command with --resume)" if (folder / "run.json").is_file() else ""

@@ -12,7 +12,7 @@ BUDGETS = {
     "export": 1356,
     "functional": 413,
     "layers": 2021,
-    "likelihoods": 2719,
+    "likelihoods": 2705,
     "machine": 514,
     "metrics": 1025,
     "networks": 1846,

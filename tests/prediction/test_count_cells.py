@@ -8,7 +8,7 @@ import torch
 from scipy import stats
 
 from gumdrop.likelihoods import RegressionPrediction, TargetScale
-from gumdrop.likelihoods.negative_binomial import FEW
+from gumdrop.likelihoods.counts import FEW
 from gumdrop.likelihoods.scaled_mixture import draw_moments
 from gumdrop.likelihoods.target_scale import Kind
 from gumdrop.metrics import crps

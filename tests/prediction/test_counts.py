@@ -10,7 +10,7 @@ from scipy import special, stats
 from torch import nn
 
 import gumdrop as gd
-from gumdrop.likelihoods.poisson import CountPrediction
+from gumdrop.likelihoods.counts import CountPrediction
 
 
 def mixture(*shape: int, size: int = 7, scale: float = 1.0) -> CountPrediction:

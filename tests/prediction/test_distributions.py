@@ -11,8 +11,8 @@ from torch import Tensor, nn
 import gumdrop as gd
 from gumdrop.layers import HomoscedasticNoise
 from gumdrop.likelihoods import NegativeBinomial, StudentT
+from gumdrop.likelihoods.counts import NegativeBinomialPrediction
 from gumdrop.likelihoods.incomplete_beta import incomplete_beta
-from gumdrop.likelihoods.negative_binomial import NegativeBinomialPrediction
 from gumdrop.likelihoods.student_t import StudentTPrediction
 from gumdrop.training import fit
 

@@ -11,7 +11,7 @@ from torch.nn import functional as F
 
 import gumdrop as gd
 from gumdrop.layers import ConcreteDropout, PiecewiseLinear
-from gumdrop.likelihoods.running import RunningMoments
+from gumdrop.likelihoods.prediction import RunningMoments
 from gumdrop.networks import mlp
 from gumdrop.networks.dense import DenseFunctions
 from gumdrop.prediction import draws

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from gumdrop.likelihoods import RegressionPrediction
 from gumdrop.likelihoods.count_cells import rates
-from gumdrop.likelihoods.negative_binomial import log_mass
+from gumdrop.likelihoods.counts import log_mass
 from gumdrop.likelihoods.part_known import interval_log_likelihood
 from gumdrop.likelihoods.scaled_mixture import draw_moments
 from gumdrop.machine.optimizers import minimise

@@ -17,13 +17,18 @@ from gumdrop.likelihoods.categorical import (
     categorical_nll,
 )
 from gumdrop.likelihoods.conformal import ConformalLevels
+from gumdrop.likelihoods.counts import (
+    CountPrediction,
+    NegativeBinomial,
+    Poisson,
+    negative_binomial_nll,
+    poisson_nll,
+)
 from gumdrop.likelihoods.gaussian import Gaussian, gaussian_nll
 from gumdrop.likelihoods.hurdle import HurdlePrediction
 from gumdrop.likelihoods.likelihood import FunctionLikelihood, Lengthscale, Likelihood
 from gumdrop.likelihoods.mixture import RegressionPrediction
-from gumdrop.likelihoods.negative_binomial import NegativeBinomial, negative_binomial_nll
 from gumdrop.likelihoods.part_known import PartKnown
-from gumdrop.likelihoods.poisson import CountPrediction, Poisson, poisson_nll
 from gumdrop.likelihoods.prediction import NumberPrediction
 from gumdrop.likelihoods.student_t import StudentT, student_t_nll
 from gumdrop.likelihoods.target_scale import PLAIN, TargetScale

@@ -10,7 +10,7 @@ import math
 import torch
 from torch import Tensor
 
-from gumdrop.likelihoods.negative_binomial import NegativeBinomialPrediction
+from gumdrop.likelihoods.counts import NegativeBinomialPrediction
 from gumdrop.likelihoods.target_scale import TargetScale
 
 LEAST_RATE = 1e-3

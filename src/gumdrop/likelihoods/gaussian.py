@@ -18,7 +18,7 @@ from gumdrop.likelihoods.likelihood import (
     per_example,
 )
 from gumdrop.likelihoods.mixture import RegressionPrediction
-from gumdrop.likelihoods.running import RunningMoments
+from gumdrop.likelihoods.prediction import RunningMoments
 
 
 def gaussian_nll(mean: Tensor, log_variance: Tensor, target: Tensor) -> Tensor:

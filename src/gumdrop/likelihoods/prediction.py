@@ -1,9 +1,9 @@
-"""What drawn functions say of rows: records that are cut, joined and asked."""
+"""What drawn functions say of rows: records that are cut, joined and asked, and moments of draws that are not kept."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
-from typing import TYPE_CHECKING, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import torch
 from torch import Tensor
@@ -165,3 +165,30 @@ class NumberPrediction(Prediction):
     def _check_target(self, target: Tensor) -> None:
         if target.shape != self.mean.shape:
             raise ValueError(f"`target` must have shape {tuple(self.mean.shape)}, got {tuple(target.shape)}")
+
+
+class RunningMoments:
+    """Mean and population variance of draws that come a few at a time (Chan, Golub & LeVeque 1983)."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.mean: Any = None
+        self._squares: Any = None
+
+    def add(self, values: Tensor) -> None:
+        """Take in more draws, in dimension 0."""
+        before, self.count = self.count, self.count + len(values)
+        origin = self.mean if before else values[0]
+        mean = origin + ((values - origin) / len(values)).sum(0)  # divided first: variances may be huge
+        within = (values - mean).square().sum(0)
+        if not before:
+            self.mean, self._squares = mean, within
+            return
+        difference = mean - self.mean
+        self.mean = self.mean + difference * (len(values) / self.count)
+        self._squares = self._squares + within + difference.square() * (before * len(values) / self.count)
+
+    @property
+    def variance(self) -> Any:
+        """Population variance of the draws so far."""
+        return self._squares / self.count

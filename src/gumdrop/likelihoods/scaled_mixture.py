@@ -12,7 +12,7 @@ from torch import Tensor
 
 from gumdrop.functional.masks import broadcasts_to
 from gumdrop.likelihoods import count_cells
-from gumdrop.likelihoods.negative_binomial import NegativeBinomialPrediction
+from gumdrop.likelihoods.counts import NegativeBinomialPrediction
 from gumdrop.likelihoods.target_scale import PLAIN, TargetScale
 
 Function = Callable[[Tensor], Tensor]

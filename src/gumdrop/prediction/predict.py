@@ -16,8 +16,8 @@ from gumdrop.likelihoods import (
     RegressionPrediction,
     likelihood_of,
 )
+from gumdrop.likelihoods.counts import CountPrediction
 from gumdrop.likelihoods.gaussian import gaussians_of, split_gaussian
-from gumdrop.likelihoods.poisson import CountPrediction
 from gumdrop.prediction.draws import drawn
 from gumdrop.prediction.inputs import Arguments, Batches, Inputs, by_batches
 from gumdrop.prediction.moments.propagation import propagate_moments

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.utils.data import DataLoader
 
 from gumdrop.ensembles.correction import HeldOut, settle
-from gumdrop.ensembles.folds import MOST_HELD_OUT, folds_of
+from gumdrop.ensembles.folds import MOST_HELD_OUT, STEPS, folds_of
 from gumdrop.ensembles.models import ClassificationEnsemble, Ensemble, RegressionEnsemble
 from gumdrop.ensembles.noise import NoiseFunction
 from gumdrop.ensembles.rows import Rows
@@ -169,7 +169,7 @@ def _untrained(
         return models, [orders.setdefault(id(each), torch.randperm(len(each), dtype=torch.int32)) for each in rows]
 
 
-BATCH_SIZE, STEPS = 1024, 2500
+BATCH_SIZE = 1024
 STREAMED = (50, 50)
 """Units of the hidden layers of networks that are trained on a stream: pilots would cost passes of their own."""
 

@@ -10,7 +10,7 @@ from gumdrop.likelihoods import Likelihood
 from gumdrop.training import RowSource
 from gumdrop.training.data import check_data
 
-LEAST_ROWS = 4
+MIN_ROWS = 4
 Versions = Callable[[Tensor, int, int], Iterable[Tensor]]
 """Gives rows by their indices, so often, with a seed: what is unknown in them is completed anew each time."""
 
@@ -50,8 +50,8 @@ class Rows:
                 f"rows must hold inputs of shape (N, F) and targets of shape (N, D), got {tuple(self.x.shape)} and "
                 f"{tuple(self.y.shape)}; see Tensor.unsqueeze"
             )
-        if check_data((self.x, self.y), "rows", likelihood) < LEAST_ROWS:
-            raise ValueError(f"an ensemble needs at least {LEAST_ROWS} rows, got {len(self)}")
+        if check_data((self.x, self.y), "rows", likelihood) < MIN_ROWS:
+            raise ValueError(f"an ensemble needs at least {MIN_ROWS} rows, got {len(self)}")
 
     def sample(self, count: int, seed: int) -> "Rows":
         """Draw rows.

@@ -71,14 +71,7 @@ class EnsembleSettings:
             raise ValueError(f"`held_out_fraction` must be above 0 and at most 1/2, got {self.held_out_fraction}")
 
     def members_for(self, num_rows: int) -> int:
-        """Choose the number of members.
-
-        Args:
-            num_rows: Rows to train on.
-
-        Returns:
-            What was asked for, or what suits the rows.
-        """
+        """Choose the number of members: what was asked for, or what suits the rows to train on."""
         return self.num_members or (10 if num_rows < MANY_ROWS else 5)
 
     def schedule(self, num_rows: int, likelihood: Likelihood) -> tuple[int, int]:
@@ -87,14 +80,7 @@ class EnsembleSettings:
         return schedule(num_rows, batch_size=self.batch_size, epochs=self.epochs, is_density=learns_long)
 
     def strengths_for(self, num_rows: int) -> tuple[float, ...]:
-        """Choose the strengths of dropout that are tried where networks are chosen.
-
-        Args:
-            num_rows: Rows to train on.
-
-        Returns:
-            What was asked for, or what suits the rows.
-        """
+        """Choose the strengths of dropout to try where networks are chosen, as `members_for` chooses the members."""
         if self.strength is not None:
             return (self.strength,)
         return TRIED if num_rows < MANY_ROWS and self.input_noise else (1.0,)

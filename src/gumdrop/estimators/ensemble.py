@@ -18,16 +18,9 @@ from torch import nn
 
 from gumdrop.ensembles import Architecture, EnsembleFit, EnsembleSettings, Rows, fit
 from gumdrop.ensembles.fitting import STREAMED, fit_streamed_ensemble, stream_schedule
+from gumdrop.ensembles.rows import MIN_ROWS
 from gumdrop.estimators.conformal import ConformalEstimator
-from gumdrop.estimators.rows import (
-    MIN_ROWS,
-    DistinctRows,
-    StandardisedRows,
-    checked_weights,
-    dense,
-    held_together,
-    moments,
-)
+from gumdrop.estimators.rows import DistinctRows, StandardisedRows, checked_weights, dense, held_together, moments
 from gumdrop.layers import PiecewiseLinear
 from gumdrop.likelihoods import PLAIN, Lengthscale, Likelihood, TargetScale
 from gumdrop.networks.rates import dropout_rates

@@ -11,10 +11,9 @@ from sklearn.utils.validation import _check_sample_weight
 from torch import Tensor
 
 from gumdrop.ensembles.folds import stretches_of
+from gumdrop.ensembles.rows import MIN_ROWS
 from gumdrop.training import RowSource
 
-MIN_ROWS = 4
-"""Rows that an ensemble needs."""
 MOST_DENSE = 2**27
 """Cells of a sparse matrix that are made dense, a gigabyte in float64."""
 ROWS_AT_ONCE = 8192

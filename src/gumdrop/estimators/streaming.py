@@ -9,7 +9,7 @@ import pandas as pd
 import torch
 from torch import Tensor
 
-from gumdrop.estimators.rows import MIN_ROWS
+from gumdrop.ensembles.rows import MIN_ROWS
 from gumdrop.tables.schema.cells import labels_of
 from gumdrop.tables.schema.columns import MeasuredColumn
 from gumdrop.tables.schema.schema import TableSchema, Target

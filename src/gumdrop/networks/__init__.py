@@ -4,10 +4,10 @@ Conversion chooses layers, takes over their dropout and places sites; the rates 
 Imports `functional` and `layers`.
 """
 
+from gumdrop.networks.choice import ConversionReport
 from gumdrop.networks.learn import learn_dropout
 from gumdrop.networks.mlp import mlp
 from gumdrop.networks.rates import dropout_rates, fix_dropout, parameter_groups, set_strength
-from gumdrop.networks.report import ConversionReport
 
 __all__ = [
     "ConversionReport",

@@ -18,7 +18,7 @@ from gumdrop.layers.numbers import InCode
 from gumdrop.layers.passes import open_passes
 from gumdrop.layers.site import sites_of
 from gumdrop.machine.notes import warn
-from gumdrop.networks.choice import choose, reads_one_unit, weight_matrix_of
+from gumdrop.networks.choice import ConversionReport, choose, reads_one_unit, weight_matrix_of
 from gumdrop.networks.plain_dropout import (
     OwnDropout,
     layers_with_dropout,
@@ -28,7 +28,6 @@ from gumdrop.networks.plain_dropout import (
     switch_off_replaced,
     take_over,
 )
-from gumdrop.networks.report import ConversionReport
 from gumdrop.networks.tracing import Neighbours, dropout_neighbours
 
 Model = TypeVar("Model", bound=nn.Module)

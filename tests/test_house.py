@@ -11,16 +11,16 @@ BUDGETS = {
     "estimators": 1341,
     "export": 1356,
     "functional": 413,
-    "layers": 2021,
+    "layers": 2012,
     "likelihoods": 2705,
     "machine": 514,
     "metrics": 1025,
     "networks": 1842,
     "objective": 347,
     "prediction": 1707,
-    "tables": 7916,
-    "training": 2391,
-    "views": 2930,
+    "tables": 7906,
+    "training": 2383,
+    "views": 2924,
 }
 """Lines of a room. Lower a figure when lines go; raise one only with a word in the commit on what was not replaced."""
 

@@ -28,11 +28,10 @@ from gumdrop.networks import mlp
 from gumdrop.networks.stacked import StackedMLP
 from gumdrop.prediction import draws
 from gumdrop.training import single, stacked
-from gumdrop.training.data import prepared
+from gumdrop.training.data import StackedRows, prepared
 from gumdrop.training.held_out_noise import noise_of, without_gradient
 from gumdrop.training.in_turn import InTurn
 from gumdrop.training.processes.group import ProcessGroup
-from gumdrop.training.rows import StackedRows
 from gumdrop.training.settings import TrainingSettings
 from gumdrop.training.state import TrainingState
 

@@ -13,7 +13,7 @@ from PIL import Image
 from playwright.sync_api import Page, sync_playwright
 
 from gumdrop.views.explore import write_site
-from gumdrop.views.explore.site import STATIC
+from gumdrop.views.explore.server import STATIC
 
 from builders.browser import FLAGS
 

@@ -9,7 +9,7 @@ from torch import nn
 import gumdrop as gd
 from gumdrop.networks import mlp
 from gumdrop.training import CheckpointError, RowSource, fit, fit_stacked
-from gumdrop.training import rows as rows_room
+from gumdrop.training import data as data_room
 from gumdrop.training.held_out_noise import noise_of
 from gumdrop.training.in_turn import InTurn
 
@@ -166,7 +166,7 @@ def test_shared_data_are_held_once_and_only_the_named_rows_are_seen() -> None:
     x, y = task(0, num_rows=40)
     x[30:] = float("nan")
     rows = [torch.arange(0, 20), torch.arange(5, 30)]
-    data = rows_room.StackedRows([(x, y), (x, y)], rows)
+    data = data_room.StackedRows([(x, y), (x, y)], rows)
     assert data._x is x
     assert [set(order.tolist()) for order in data.shuffled()] == [set(each.tolist()) for each in rows]
     assert [[y.shape[1] for _, y in data.batches(size)] for size in (25, 24)] == [[25], [13, 12]]
@@ -177,7 +177,7 @@ def test_shared_data_are_held_once_and_only_the_named_rows_are_seen() -> None:
 
 def test_rows_of_different_data_do_not_mix() -> None:
     first, second = task(0, num_rows=10), task(1, num_rows=12)
-    data = rows_room.StackedRows([first, second, first], [torch.arange(10), torch.arange(12), torch.tensor([3])])
+    data = data_room.StackedRows([first, second, first], [torch.arange(10), torch.arange(12), torch.tensor([3])])
     x, y = data[data.shuffled()]
     for i, source in enumerate([first, second]):
         assert {tuple(row) for row in x[i].tolist()} == {tuple(row) for row in source[0].tolist()}
@@ -311,7 +311,7 @@ def test_equal_weights_leave_the_fit_as_it_was_and_a_weight_stands_for_equal_row
 
 def test_rows_of_the_shorter_come_equally_often() -> None:
     x, rows = torch.zeros(30, 1), [torch.arange(30), torch.arange(17)]
-    data = rows_room.StackedRows([(x, x)] * 2, rows)
+    data = data_room.StackedRows([(x, x)] * 2, rows)
     torch.manual_seed(0)
     counts = torch.cat([data.shuffled()[1] for _ in range(3000)]).bincount(minlength=17)
     assert (counts / (3000 * 30 / 17) - 1).abs().max() < 0.02  # 4 standard errors
@@ -321,7 +321,7 @@ def test_rows_are_drawn_as_often_as_their_weights_say() -> None:
     weight = torch.tensor([0.5, 3.0, 1.5, 5.0], dtype=torch.float64)
     counts = torch.zeros(4)
     for _ in range(200):
-        places = rows_room._drawn_by_weight(weight, 20)
+        places = data_room._drawn_by_weight(weight, 20)
         each = torch.bincount(places, minlength=4)
         assert (each - weight * 2).abs().max() <= 1
         counts += each

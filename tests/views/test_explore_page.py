@@ -10,7 +10,7 @@ import pytest
 
 from gumdrop.cli import main
 from gumdrop.views.explore import open_runs, write_site
-from gumdrop.views.explore.site import RunError
+from gumdrop.views.explore.server import RunError
 from gumdrop_experiments.harness.options import RunOptions
 from gumdrop_experiments.harness.run import Run
 from gumdrop_experiments.pages.page import Page

@@ -23,8 +23,7 @@ from torch.nn.utils.weight_norm import WeightNorm
 from gumdrop.functional.devices import read
 from gumdrop.functional.noise import is_traced
 from gumdrop.layers.block import SITE, Block, joined, without_weight
-from gumdrop.layers.dense import WeightMatrix, attach_custom, custom_blocks, drop_input
-from gumdrop.layers.embedding import drop_words
+from gumdrop.layers.dense import WeightMatrix, attach_custom, custom_blocks, drop_input, drop_words
 from gumdrop.layers.in_place import DropInPlace, in_place_block
 from gumdrop.layers.kinds import DENSE, kind_of
 from gumdrop.layers.numbers import InCode

@@ -11,11 +11,12 @@ from gumdrop.layers.block import SITE, Block
 from gumdrop.layers.dense import (
     attach_convolution,
     attach_dense,
+    attach_embedding,
     convolution_blocks,
     dense_blocks,
+    embedding_blocks,
     transposed_convolution_blocks,
 )
-from gumdrop.layers.embedding import attach_embedding, embedding_blocks
 from gumdrop.layers.recurrent import attach_recurrent, recurrent_blocks
 
 

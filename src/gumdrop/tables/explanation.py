@@ -87,12 +87,10 @@ def explain_table(
     background = _background(model, against)
     rows, notes = ([], []) if table is None else _rows_to_explain(model, table, most)
     names, columns, largest = model.schema.names, None, OVERALL_CALLS // (2 * OVERALL_ORDERS)
-    spread = evenly(len(background), max(5, largest // (min(len(names), MANY) + 1)))
-    usual = background[torch.from_numpy(spread)]
+    usual = _usual_rows(background, largest // (min(len(names), MANY) + 1))
     if len(names) > MANY:
         columns = leading_columns(model, torch.cat([usual, *(x for *_, x in rows)]), background, LEADING)
-        notes.append(f"of {len(names):,} columns the {LEADING} with the most leverage are told apart, and the other "
-                     f"{len(names) - LEADING:,} count as one")  # fmt: skip
+        notes.append(_many_note(len(names)))
     for note in notes:
         notify(note)
     orders = orders or (ORDERS if columns is None else ORDERS_OF_MANY)
@@ -181,6 +179,11 @@ def _of_one_row(shares: Shares) -> ColumnShares:
     return ColumnShares(float(shares.value[0]), float(shares.usual[0]), shares.share[0].tolist(), errors)
 
 
+def _usual_rows(background: Tensor, most: int) -> Tensor:
+    """Rows that are spread evenly over the background, to explain the model as a whole."""
+    return background[torch.from_numpy(evenly(len(background), max(5, most)))]
+
+
 def _overall(found: list[RowShares]) -> Overall:
     """The mean size of the shares of some rows."""
     sizes = (
@@ -188,6 +191,13 @@ def _overall(found: list[RowShares]) -> Overall:
         for parts in ([row.prediction for row in found], [row.epistemic for row in found])
     )
     return Overall(len(found), *sizes)
+
+
+def _many_note(count: int) -> str:
+    return (
+        f"of {count:,} columns the {LEADING} with the most leverage are told apart, and the other {count - LEADING:,} "
+        "count as one"
+    )
 
 
 def _error_note(rows: list[ExplainedRow], orders: int) -> str:

@@ -12,9 +12,8 @@ from gumdrop.machine.numerals import cell
 from gumdrop.tables.cells import drawn_if_missing
 from gumdrop.tables.errors import MEND, MISSING, listed
 from gumdrop.tables.reading.spelling import plain_numbers
-from gumdrop.tables.schema.cells import OTHERS, drop_it, is_yes_no, labels_of, numbers_of
+from gumdrop.tables.schema.cells import OTHERS, drop_it, ends_of, is_yes_no, labels_of, numbers_of
 from gumdrop.tables.schema.columns import CategoryColumn, Column, MeasuredColumn
-from gumdrop.tables.schema.ends import ends_of
 from gumdrop.tables.schema.schema import Encoded, TableSchema
 
 CODES = frozenset({9.0, 99.0, 999.0, 9999.0, 99999.0, 999999.0})

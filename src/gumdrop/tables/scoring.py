@@ -30,7 +30,7 @@ from gumdrop.tables.results import (
     UncertainRow,
     UncertainRows,
 )
-from gumdrop.tables.schema.ends import known_words
+from gumdrop.tables.schema.cells import known_words
 from gumdrop.tables.task import Prediction, TableTask
 from gumdrop.training import EpochRecord
 

@@ -13,9 +13,9 @@ from gumdrop.machine.lazy import names_on_use
 
 if TYPE_CHECKING:
     from gumdrop.training.checkpoints import CheckpointError
+    from gumdrop.training.data import RowSource
     from gumdrop.training.epochs import epoch_seed
     from gumdrop.training.held_out_rates import FittedRates, fit_rates
-    from gumdrop.training.rows import RowSource
     from gumdrop.training.settings import TrainingSettings
     from gumdrop.training.single import fit
     from gumdrop.training.stacked import fit_stacked
@@ -29,7 +29,7 @@ else:
             "gumdrop.training.epochs": ["epoch_seed"],
             "gumdrop.training.held_out_rates": ["FittedRates", "fit_rates"],
             "gumdrop.training.state": ["EpochRecord", "FitResult"],
-            "gumdrop.training.rows": ["RowSource"],
+            "gumdrop.training.data": ["RowSource"],
             "gumdrop.training.settings": ["TrainingSettings"],
             "gumdrop.training.single": ["fit"],
             "gumdrop.training.stacked": ["fit_stacked"],

@@ -23,7 +23,7 @@ from gumdrop.machine.threads import keep_what_is_freed
 from gumdrop.networks.stacked import StackedMLP, stack
 from gumdrop.objective.kl import check_lengthscale, precisions_of
 from gumdrop.training.checkpoints import checksum
-from gumdrop.training.data import check_data
+from gumdrop.training.data import RowSource, StackedRows, all_of, check_data
 from gumdrop.training.epochs import adamw, run_epochs
 from gumdrop.training.held_out_noise import (
     MOST_NOISE_ROWS,
@@ -34,7 +34,6 @@ from gumdrop.training.held_out_noise import (
 )
 from gumdrop.training.in_turn import InTurn
 from gumdrop.training.progress import Show
-from gumdrop.training.rows import RowSource, StackedRows, all_of
 from gumdrop.training.settings import TrainingSettings, chosen
 from gumdrop.training.state import FitResult, TrainingState
 

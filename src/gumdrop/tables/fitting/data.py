@@ -31,7 +31,7 @@ from gumdrop.tables.fitting.split import (
 from gumdrop.tables.notes import encoding_notes, repeated_note, table_notes, without_target
 from gumdrop.tables.reading.table import Table, name_of, read_table
 from gumdrop.tables.results import TableFacts
-from gumdrop.tables.schema.ends import with_ends
+from gumdrop.tables.schema.cells import with_ends
 from gumdrop.tables.schema.inference import infer_schema, with_statistics
 from gumdrop.tables.schema.schema import TableSchema
 from gumdrop.tables.streams.rows import StreamedTable, open_stream

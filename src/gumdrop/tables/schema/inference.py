@@ -14,9 +14,11 @@ from gumdrop.tables.reading.spelling import Decimal, plain_numbers, spelled_numb
 from gumdrop.tables.reading.times import YEARS, Order, cycle_of, order_of
 from gumdrop.tables.schema.cells import (
     OTHERS,
+    check_learnable,
     check_no_missing,
     deviation,
     drop_it,
+    ends_of,
     in_one_message,
     is_yes_no,
     labels_of,
@@ -24,7 +26,6 @@ from gumdrop.tables.schema.cells import (
     refuse,
 )
 from gumdrop.tables.schema.columns import CategoryColumn, Column, MeasuredColumn
-from gumdrop.tables.schema.ends import check_learnable, ends_of
 from gumdrop.tables.schema.schema import TableSchema, Target, Task
 
 _MIN_ROWS = 10

@@ -16,15 +16,16 @@ from gumdrop.tables.plain import FieldError, plain, record
 from gumdrop.tables.reading.spelling import Decimal, are_words
 from gumdrop.tables.schema.cells import (
     check_no_missing,
+    ends_of,
     in_one_message,
     index_labels,
     labels_of,
     numbers_of,
     refuse,
     standardised_numbers,
+    with_ends,
 )
 from gumdrop.tables.schema.columns import CategoryColumn, Column, Odd
-from gumdrop.tables.schema.ends import ends_of, with_ends
 
 Task = Literal["regression", "classification"]
 
@@ -200,7 +201,7 @@ class TableSchema:
         return {name: count for name, count in zip(self.names, cells.sum(0).tolist(), strict=True) if count}
 
     def with_ends(self, frame: pd.DataFrame) -> pd.DataFrame:
-        """Gather what a table knows of the target in one column, see `gumdrop.tables.schema.ends`."""
+        """Gather what a table knows of the target in one column, see `gumdrop.tables.schema.cells`."""
         return with_ends(frame, self.target.name, self.target.known)
 
     def encode_target(self, frame: pd.DataFrame) -> np.ndarray:

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING
 import pandas as pd
 
 from gumdrop.tables.errors import TableError, check_unique
-from gumdrop.tables.reading.frames import LABELS_NOTE, ROW_LABELS
 from gumdrop.tables.reading.spelling import tidy
+from gumdrop.tables.reading.table import LABELS_NOTE, ROW_LABELS
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -13,8 +13,7 @@ from gumdrop.ensembles.scaling import Scaling
 from gumdrop.likelihoods import PartKnown, RegressionPrediction
 from gumdrop.metrics.survival import concordance, d_calibration, integrated_brier, kaplan_meier, share_below, survival
 from gumdrop.tables.results import LIKELIHOOD, Calibration, CalibrationAt, CurveOfRow, Curves, RegressionRows
-from gumdrop.tables.schema.cells import LARGEST
-from gumdrop.tables.schema.ends import ends_of, known_words
+from gumdrop.tables.schema.cells import LARGEST, ends_of, known_words
 from gumdrop.tables.task.base import Measure, mean_log_prob
 from gumdrop.tables.task.regression import Regression
 

@@ -3,7 +3,6 @@
 All of it happens in the browser. `serve` gives the page on this machine, `write_site` writes it as files.
 """
 
-from gumdrop.views.explore.server import open_socket, serve
-from gumdrop.views.explore.site import open_runs, write_site
+from gumdrop.views.explore.server import open_runs, open_socket, serve, write_site
 
 __all__ = ["open_runs", "open_socket", "serve", "write_site"]

@@ -23,6 +23,9 @@ STEPS = 10
 """Of expectation and maximisation; the later ones change little."""
 SHARES, HALVES = (0.5, 0.75, 0.9, 1.0), (slice(0, None, 2), slice(1, None, 2))
 """Of the correlation that are tried: few rows, or rows far from the rest, say too much of it."""
+MOST_ROWS = 2000
+"""Held-out rows of a member, and training rows, that are enough to fit and to correct the noise."""
+DRAWS = 50
 
 
 def noise_correlation(y: Tensor, prediction: RegressionPrediction, weights: Tensor) -> Tensor | None:
@@ -66,11 +69,6 @@ def _fitted(y: Tensor, means: Tensor, variances: Tensor, weights: Tensor) -> Ten
         size = total.diagonal().rsqrt()
         found = total * size * size[:, None]
     return found
-
-
-MOST_ROWS = 2000
-"""Held-out rows of a member, and training rows, that are enough to fit and to correct the noise."""
-DRAWS = 50
 
 
 class HeldOut(NamedTuple):

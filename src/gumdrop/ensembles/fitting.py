@@ -24,6 +24,10 @@ from gumdrop.training import FitResult, fit
 from gumdrop.training.processes.sharing import fit_shared
 from gumdrop.training.progress import Show, part_of
 
+BATCH_SIZE = 1024
+STREAMED = (50, 50)
+"""Units of the hidden layers of networks that are trained on a stream: pilots would cost passes of their own."""
+
 
 class EnsembleFit(NamedTuple):
     """An ensemble, and how its members were trained."""
@@ -167,11 +171,6 @@ def _untrained(
                     set_strength(model, settings.strength)
         orders: dict[int, Tensor] = {}  # networks of one data set share its folds
         return models, [orders.setdefault(id(each), torch.randperm(len(each), dtype=torch.int32)) for each in rows]
-
-
-BATCH_SIZE = 1024
-STREAMED = (50, 50)
-"""Units of the hidden layers of networks that are trained on a stream: pilots would cost passes of their own."""
 
 
 def stream_schedule(num_rows: int, *, batch_size: int | None = None, passes: int | None = None) -> tuple[int, int]:

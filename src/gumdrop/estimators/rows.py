@@ -14,6 +14,7 @@ from gumdrop.ensembles.folds import stretches_of
 from gumdrop.ensembles.rows import MIN_ROWS
 from gumdrop.training import RowSource
 
+MISSING = {"None", "nan", "NaT", "<NA>"}
 MOST_DENSE = 2**27
 """Cells of a sparse matrix that are made dense, a gigabyte in float64."""
 ROWS_AT_ONCE = 8192
@@ -118,9 +119,6 @@ def moments(values: np.ndarray, indices: np.ndarray, weights: np.ndarray) -> tup
         square += weights[part] @ (values[indices[part]] - mean) ** 2
     std = np.sqrt(square / weights.sum())
     return mean, np.where(std > 1e-12 * np.abs(mean), std, 1.0)
-
-
-MISSING = {"None", "nan", "NaT", "<NA>"}
 
 
 def held_together(groups: Any, times: Any, weights: np.ndarray) -> np.ndarray | None:

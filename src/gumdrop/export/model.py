@@ -36,6 +36,9 @@ if TYPE_CHECKING:
 FILE_FORMAT = 1
 """Version of the metadata; a reader refuses a later one."""
 ROWS_TO_COMPARE = 16
+MAX_RUNS = 16
+RELATIVE = 1e-3
+"""Rounding that two runtimes may differ by, in units of an output's typical size."""
 
 
 def export_model(
@@ -183,11 +186,6 @@ def _described(graph: Graph, outputs: list[str]) -> dict[str, object]:
         "num_noise": graph.num_noise,
         **graph.description(),
     }
-
-
-MAX_RUNS = 16
-RELATIVE = 1e-3
-"""Rounding that two runtimes may differ by, in units of an output's typical size."""
 
 
 @torch.no_grad()

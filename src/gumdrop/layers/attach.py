@@ -32,6 +32,7 @@ from gumdrop.layers.site import ConcreteDropout
 
 LARGEST_LEARNED = 1e4
 """Size of a logit that no training reaches, while memory that nobody wrote to is mostly beyond, or below all others."""
+COMPILER = "torch._dynamo.config"
 
 
 def is_watched(model: nn.Module) -> bool:
@@ -134,9 +135,6 @@ def check_rates(sites: Iterable[ConcreteDropout], model: nn.Module) -> None:
                 "rates; call `reset_parameters()` of each `gumdrop.layers.ConcreteDropout` in `model.modules()`, or "
                 "convert the model after loading"
             )
-
-
-COMPILER = "torch._dynamo.config"
 
 
 def guard_hooks() -> None:

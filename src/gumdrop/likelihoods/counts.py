@@ -14,6 +14,11 @@ from gumdrop.likelihoods.incomplete_beta import incomplete_beta
 from gumdrop.likelihoods.likelihood import Likelihood, check_same_shape, per_example
 from gumdrop.likelihoods.prediction import NumberPrediction, RunningMoments, kept
 
+LEAST, LARGEST = math.log(1e-8), math.log(1e8)
+"""Log dispersions beyond are taken as these: below, no count tells them from Poisson's."""
+FEW = 100
+"""Below this count a sum of probabilities is quicker than the incomplete beta function."""
+
 
 def poisson_nll(log_rate: Tensor, target: Tensor) -> Tensor:
     r"""Negative log likelihood of counts, in nats per example.
@@ -134,12 +139,6 @@ class Poisson(Likelihood):
             if keep_draws:
                 every.append(log_rates)
         return CountPrediction(moments.mean, moments.variance, torch.cat(every) if every else None)
-
-
-LEAST, LARGEST = math.log(1e-8), math.log(1e8)
-"""Log dispersions beyond are taken as these: below, no count tells them from Poisson's."""
-FEW = 100
-"""Below this count a sum of probabilities is quicker than the incomplete beta function."""
 
 
 def negative_binomial_nll(log_mean: Tensor, log_dispersion: Tensor, target: Tensor) -> Tensor:

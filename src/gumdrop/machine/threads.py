@@ -11,6 +11,8 @@ ROWS_FOR_THREADS = 20_000
 """Rows from which threads share predictions and trees; below, they wait for each other, minutes on a busy machine."""
 SMALL_STEP = 2**18
 """Outputs of the widest layer, of all networks and rows of a step, below which it is taken with one thread."""
+KEPT = (1 << 25) - (1 << 16)
+"""Bytes of a block that is kept, the most that the C library does; of all that is free it keeps twice as many."""
 
 
 @contextlib.contextmanager
@@ -37,10 +39,6 @@ def threads_for(networks: Sequence[nn.Module], batch_size: int) -> int | None:
     """
     widest = max((len(parameter) for parameter in networks[0].parameters() if parameter.ndim), default=1)
     return 1 if len(networks) * widest * batch_size < SMALL_STEP else None
-
-
-KEPT = (1 << 25) - (1 << 16)
-"""Bytes of a block that is kept, the most that the C library does; of all that is free it keeps twice as many."""
 
 
 @functools.cache

@@ -23,6 +23,10 @@ from gumdrop.likelihoods import RegressionPrediction
 from gumdrop.likelihoods.scaled_mixture import draw_moments
 from gumdrop.metrics.scores import check_gaussian
 
+MOST_NUMBERS = 2**24
+"""Joint probabilities that are held at a time."""
+ROWS_AT_ONCE = 64
+
 
 def choose(score: Tensor, count: int, *, seed: int | None = None) -> Tensor:
     """Choose rows by a score: the highest, or with a seed at random in proportion to it.
@@ -114,11 +118,6 @@ def choose_jointly(prediction: RegressionPrediction, count: int) -> Tensor:
 def _check_count(count: int, num_rows: int) -> None:
     if not 1 <= count <= num_rows:
         raise ValueError(f"`count` must be at least 1 and at most the {num_rows} rows there are, got {count}")
-
-
-MOST_NUMBERS = 2**24
-"""Joint probabilities that are held at a time."""
-ROWS_AT_ONCE = 64
 
 
 def choose_classes_jointly(logits: Tensor, count: int, *, num_configurations: int = 10_000, seed: int = 0) -> Tensor:

@@ -16,6 +16,10 @@ Groups = list[dict[str, Any]]
 """Parameters with their options, as the optimisers of torch take them."""
 RATE_LR = 0.005
 """Learning rate of the rates: a few hundred steps of Adam bring a rate wherever it wants to be."""
+RATE_EPS = 1e-20
+"""What Adam adds to the size of a gradient. That of the logit of a small rate p is proportional to p: under the usual
+1e-8, a rate of 1e-8 stays where it is, whatever it is asked for later. Below 1e-22 rates stay nevertheless: the squares
+of such gradients are 0 in float32."""
 
 
 def fix_dropout(model: Model) -> Model:
@@ -42,12 +46,6 @@ def fix_dropout(model: Model) -> Model:
     for block in _blocks(model):
         block.site.fix()
     return model
-
-
-RATE_EPS = 1e-20
-"""What Adam adds to the size of a gradient. That of the logit of a small rate p is proportional to p: under the usual
-1e-8, a rate of 1e-8 stays where it is, whatever it is asked for later. Below 1e-22 rates stay nevertheless: the squares
-of such gradients are 0 in float32."""
 
 
 def set_strength(model: Model, strength: float, *, include: Sequence[str] = ("*",)) -> Model:

@@ -16,6 +16,11 @@ from torch.nn.modules.dropout import _DropoutNd
 from gumdrop.layers.kinds import kind_of
 from gumdrop.layers.numbers import methods_that_read
 
+DROP = {"dropout", "dropout1d", "dropout2d", "dropout3d", "alpha_dropout"}
+"""Functions of PyTorch that drop,"""
+PLACES = {"", "F", "functional", "nn.functional", "torch", "torch.nn.functional"}
+"""and what may stand in front of them."""
+
 
 class Neighbours(NamedTuple):
     """What stands around a dropout: an ``nn.Dropout*``, or a number that the code of a module drops by."""
@@ -138,12 +143,6 @@ def _traceable_parts(
         with contextlib.suppress(Exception):
             graphs.append(_Tracer(leaves).traced(module, concrete_args=absent))
     yield prefix, module, graphs
-
-
-DROP = {"dropout", "dropout1d", "dropout2d", "dropout3d", "alpha_dropout"}
-"""Functions of PyTorch that drop,"""
-PLACES = {"", "F", "functional", "nn.functional", "torch", "torch.nn.functional"}
-"""and what may stand in front of them."""
 
 
 def readers(module: nn.Module, child: str) -> list[str | None]:

@@ -33,6 +33,10 @@ COLUMNS = 6
 """Columns, those that are worth most, whose cells are drawn and whose numbers make groups."""
 ROWS_OF_A_GROUP = 10
 """Rows below which nothing is said of a group."""
+WITH_EFFECT, ROWS = 4, 100
+"""Columns whose effect is drawn, and rows whose cells are replaced for it."""
+POINTS, LABELS = 16, 8
+"""Numbers and categories that are put in."""
 
 
 def by_column(
@@ -144,12 +148,6 @@ def _cells(column: Column, cells: pd.Series) -> Cells:
         return Cells(name=column.name, labels=labels_of(cells))
     numbers = [None if math.isnan(value) else float(value) for value in column.axis.read(cells)]
     return Cells(name=column.name, numbers=numbers, dates=column.kind == "date")
-
-
-WITH_EFFECT, ROWS = 4, 100
-"""Columns whose effect is drawn, and rows whose cells are replaced for it."""
-POINTS, LABELS = 16, 8
-"""Numbers and categories that are put in."""
 
 
 def effects(

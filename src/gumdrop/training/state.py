@@ -16,6 +16,8 @@ from gumdrop.training.checkpoints import CHECKPOINT_FORMAT, CheckpointError, Sta
 from gumdrop.training.processes.group import ProcessGroup
 from gumdrop.training.processes.sharding import gathered, is_sharded, placed_as
 
+SECONDS_BETWEEN_CHECKPOINTS = 5.0
+
 
 @dataclass(frozen=True)
 class EpochRecord:
@@ -56,9 +58,6 @@ class FitResult:
         from gumdrop.layers.site import GONE
 
         return [name for name, p in self.history[self.best_epoch - 1].rates.items() if p < GONE]
-
-
-SECONDS_BETWEEN_CHECKPOINTS = 5.0
 
 
 class TrainingState:

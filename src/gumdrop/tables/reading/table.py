@@ -22,6 +22,11 @@ from gumdrop.tables.reading.spelling import Decimal, plain_numbers, tidy
 
 FRAME = "data frame"
 """What messages and results call a table that is no file."""
+MOST_CELLS = 2**31
+"""Cells of a Parquet file that are read at once, some 16 GB; its header may claim any number."""
+ROW_LABELS = re.compile(r"__index_level_\d+__")
+LABELS_NOTE = "the row labels that pandas wrote are left out, as they have no name"
+STANDARD_INPUT = "standard input"
 
 
 def read_frame(
@@ -80,11 +85,7 @@ def frame_sha256(frame: pd.DataFrame) -> str:
     return hashlib.sha256("\n".join(frame.columns).encode() + cells.tobytes()).hexdigest()
 
 
-MOST_CELLS = 2**31
-"""Cells of a Parquet file that are read at once, some 16 GB; its header may claim any number."""
-ROW_LABELS = re.compile(r"__index_level_\d+__")
 """Columns in which pandas writes row labels without a name."""
-LABELS_NOTE = "the row labels that pandas wrote are left out, as they have no name"
 
 
 def read_parquet(source: Path | bytes, name: str) -> tuple[pd.DataFrame, list[str]]:
@@ -139,9 +140,6 @@ def without_row_labels(frame: pd.DataFrame) -> tuple[pd.DataFrame, list[str]]:
     """Leave out the row labels without a name that pandas writes beside the columns; with a name they are columns."""
     labels = [name for name in frame.columns if ROW_LABELS.fullmatch(name)]
     return frame.drop(columns=labels), [LABELS_NOTE] * bool(labels)
-
-
-STANDARD_INPUT = "standard input"
 
 
 @dataclass(frozen=True, eq=False)

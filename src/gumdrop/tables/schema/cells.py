@@ -15,6 +15,8 @@ from gumdrop.tables.reading.spelling import plain_numbers
 
 OTHERS = "(others)"
 """The category of all labels that have none of their own, in a column with very many."""
+SEEN = {"1": True, "0": False, "true": True, "false": False, "yes": True, "no": False}
+"""What an event may be called; 1 and 0 first of all."""
 LARGEST = 1e30  # beyond here squares and sums leave float32
 _INTEGER = re.compile(r"[+-]?\d{1,300}(\.0*)?")
 _DECIMAL = re.compile(r"[+-]?\d*\.\d+")
@@ -122,10 +124,6 @@ def quarter_ends(values: np.ndarray) -> np.ndarray:
     """Upper ends of the first three quarters of the numbers that are known, without those that are equal."""
     known = values[~np.isnan(values)]
     return np.unique(np.quantile(known, (0.25, 0.5, 0.75), method="inverted_cdf")) if len(known) else known
-
-
-SEEN = {"1": True, "0": False, "true": True, "false": False, "yes": True, "no": False}
-"""What an event may be called; 1 and 0 first of all."""
 
 
 def with_ends(frame: pd.DataFrame, target: str, known: Sequence[str]) -> pd.DataFrame:

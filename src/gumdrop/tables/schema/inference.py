@@ -33,6 +33,12 @@ YES = {"yes", "ja", "oui", "si", "sí", "sì", "sim", "true", "1"}
 """Labels of the class that is looked for, in any case, if nobody says another."""
 _LEAST_SPREAD, _MOST_SPREAD = 1e-18, 1e18  # squares of what is a little smaller or larger stay in float32
 _RESOLVED = 2.0**-40  # leaves 13 bits of float64 for the spread of a target
+FEW_DISTINCT = 10
+"""Up to here whole numbers may be class codes, and text that is mostly digits categories."""
+_MANY_DISTINCT = 50  # beyond here text that rarely repeats is taken for free text or an identifier
+_MAX_CATEGORIES = 1000
+_OFTEN, _MOST_COMMON = 10, 300  # rows of a label that is common, and how many of these are told apart
+_LEAST_LABELS = 10  # rows from which on texts that all differ are an identifier
 
 
 def infer_schema(
@@ -213,14 +219,6 @@ def _task_of(values: np.ndarray) -> Task:
 
 def _is_text(column: pd.Series) -> bool:
     return bool(plain_numbers(column)[1].any())
-
-
-FEW_DISTINCT = 10
-"""Up to here whole numbers may be class codes, and text that is mostly digits categories."""
-_MANY_DISTINCT = 50  # beyond here text that rarely repeats is taken for free text or an identifier
-_MAX_CATEGORIES = 1000
-_OFTEN, _MOST_COMMON = 10, 300  # rows of a label that is common, and how many of these are told apart
-_LEAST_LABELS = 10  # rows from which on texts that all differ are an identifier
 
 
 def categories_of(name: str, column: pd.Series, *, is_target: bool = False) -> tuple[str, ...]:

@@ -17,6 +17,11 @@ from gumdrop.tables.schema.cells import LARGEST, ends_of, known_words
 from gumdrop.tables.task.base import Measure, mean_log_prob
 from gumdrop.tables.task.regression import Regression
 
+ROWS, TIMES = 5, 3
+"""Rows whose curves are shown, and times at which survival is calibrated."""
+ROWS_OF_A_GROUP, MOST_GROUPS = 20, 5
+"""Rows that a Kaplan-Meier estimate is to have, and groups of them."""
+
 
 @dataclass(frozen=True)
 class PartKnownRegression(Regression):
@@ -114,12 +119,6 @@ def _distance(prediction: RegressionPrediction, observed: Tensor) -> Tensor:
     """How far the median is from what is known of each row, (N, 1)."""
     median = prediction.quantile(0.5)
     return (observed[:, :1] - median).clamp(min=0.0) + (median - observed[:, 1:]).clamp(min=0.0)
-
-
-ROWS, TIMES = 5, 3
-"""Rows whose curves are shown, and times at which survival is calibrated."""
-ROWS_OF_A_GROUP, MOST_GROUPS = 20, 5
-"""Rows that a Kaplan-Meier estimate is to have, and groups of them."""
 
 
 def curves_of(prediction: RegressionPrediction, observed: Tensor, numbers: np.ndarray, *, is_time: bool) -> Curves:

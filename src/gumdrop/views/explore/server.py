@@ -19,6 +19,17 @@ from gumdrop.tables.errors import TableError
 from gumdrop.tables.results import RESULTS_FILE, FitResults
 from gumdrop.views.report import render
 
+STATIC = Path(__file__).parent / "static"
+SCRIPT = re.compile(r'<script src="([\w-]+\.js)"( data-worker)?></script>')
+STYLE = re.compile(r'<link rel="stylesheet" href="([\w./-]+)">')
+HEADERS = {"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff", "Referrer-Policy": "no-referrer"}
+LOOPBACK = {"localhost", "127.0.0.1", "[::1]"}
+WIDGET = ("landscape-terms.js", "landscape-look.js", "landscape.js")
+"""Scripts of the widget, which are one script where it is copied."""
+MARK = "gumdrop-page.txt"
+"""A file by which a folder of ours is known, and may be written again."""
+RUN_POLICY = "sandbox; default-src 'none'; style-src 'unsafe-inline'; img-src 'self' data:; frame-ancestors 'self'"
+
 
 class RunError(ValueError):
     """A folder that holds no run; the message says what to do."""
@@ -79,15 +90,6 @@ def _results(folder: Path) -> dict[str, object]:
     return results
 
 
-STATIC = Path(__file__).parent / "static"
-WIDGET = ("landscape-terms.js", "landscape-look.js", "landscape.js")
-"""Scripts of the widget, which are one script where it is copied."""
-SCRIPT = re.compile(r'<script src="([\w-]+\.js)"( data-worker)?></script>')
-STYLE = re.compile(r'<link rel="stylesheet" href="([\w./-]+)">')
-MARK = "gumdrop-page.txt"
-"""A file by which a folder of ours is known, and may be written again."""
-
-
 def page_files(runs: Sequence[Run] = ()) -> dict[str, bytes]:
     """Build the files of the page."""
     files = {
@@ -144,11 +146,6 @@ def _write_alone(place: Path, runs: Sequence[Run]) -> Path:
     with replacing(place, "wb") as file:
         file.write(_index([{"html": run.page} for run in runs], runs))
     return place
-
-
-RUN_POLICY = "sandbox; default-src 'none'; style-src 'unsafe-inline'; img-src 'self' data:; frame-ancestors 'self'"
-HEADERS = {"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff", "Referrer-Policy": "no-referrer"}
-LOOPBACK = {"localhost", "127.0.0.1", "[::1]"}
 
 
 def content_policy(page: bytes) -> str:

@@ -25,6 +25,12 @@ from gumdrop.views.plots.style import (
     shortened_text,
 )
 
+SMALL = (2.65, 2.1)
+BINS = 6
+MOST = 6.0
+"""Standard deviations at which a residual is drawn at the edge."""
+DAY = FuncFormatter(lambda days, _: str(np.datetime64(round(days), "D"))[:7])
+
 
 def grouped_error(uncertainty: ArrayLike, error: ArrayLike, *, summary: Summary = "rms") -> Numbers:
     """Error in five equal groups of rows, from the most to the least certain; in fewer when rows are few."""
@@ -76,13 +82,6 @@ def _sorted_costs(order_by: ArrayLike, error: ArrayLike, power: int) -> Numbers:
     _, group, counts = np.unique(np.asarray(order_by, dtype=float), return_inverse=True, return_counts=True)
     costs = np.bincount(group, weights=np.asarray(error, dtype=float) ** power) / counts
     return np.repeat(costs, counts)
-
-
-SMALL = (2.65, 2.1)
-BINS = 6
-MOST = 6.0
-"""Standard deviations at which a residual is drawn at the edge."""
-DAY = FuncFormatter(lambda days, _: str(np.datetime64(round(days), "D"))[:7])
 
 
 def residuals_by_number(

@@ -15,6 +15,12 @@ from gumdrop.views.svg import TIPS, svg
 
 View = tuple[int, dict[str, object]]
 """Rows that are predicted right, or lie in their interval, and what else the page says of the predictions."""
+SMALL, WIDE = 0.02, 0.1
+"""Differences of shares: too small to act on, and so large that a test which cannot exclude them says nothing."""
+FEW = 20
+"""Test rows below which nothing is said of the order of uncertain rows."""
+FAR = 6.0
+"""Standard deviations that a true value is never off by, if they are right."""
 
 
 def confusion_view(results: FitResults, test: TestRows) -> View:
@@ -96,14 +102,6 @@ def _curve(test: TestRows, name: str, share: float, cut: Threshold, rows: int) -
         for r, p, t in ((recall[i], precision[i], thresholds[i]) for i in evenly(len(thresholds), TIPS))
     ]
     return svg(ax, "ranking", f"Precision against recall of {name}", tips)
-
-
-SMALL, WIDE = 0.02, 0.1
-"""Differences of shares: too small to act on, and so large that a test which cannot exclude them says nothing."""
-FEW = 20
-"""Test rows below which nothing is said of the order of uncertain rows."""
-FAR = 6.0
-"""Standard deviations that a true value is never off by, if they are right."""
 
 
 def calibration_view(results: FitResults, test: TestRows) -> dict[str, object]:

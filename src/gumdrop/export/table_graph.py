@@ -29,6 +29,8 @@ from gumdrop.tables.schema.columns import CategoryColumn
 
 QUANTILES = 16
 """Draws that stand for a Gaussian of means that was propagated."""
+TAILS = 100
+"""Sizes of the noise that one draw is given one of."""
 
 
 def _scaled_erfc(u: np.ndarray) -> np.ndarray:
@@ -93,8 +95,6 @@ class ScaledMoments(nn.Module):
 
 
 PLAIN_NOISE = Gaussian()
-TAILS = 100
-"""Sizes of the noise that one draw is given one of."""
 
 
 class TableGraph(Graph):

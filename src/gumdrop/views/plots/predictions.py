@@ -7,7 +7,6 @@ from matplotlib.axes import Axes
 from matplotlib.axis import Axis
 from matplotlib.collections import PolyCollection
 from matplotlib.colors import to_rgba
-from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 from numpy.typing import ArrayLike
 
@@ -134,14 +133,11 @@ def precision_recall(
     recall: ArrayLike, precision: ArrayLike, *, chance: float, cut: tuple[float, float] | None, ax: Axes | None = None
 ) -> Axes:
     """Precision against recall over all thresholds, above the precision of chance; one cut of them is marked."""
-    ax = axes_or_new(ax)
+    ax = unit_square(axes_or_new(ax), diagonal=False)
     ax.axhline(chance, color=INK, alpha=0.55, linewidth=1, linestyle="--")
     ax.step(recall, precision, color=BLUE, linewidth=1.6, where="post")
     if cut is not None:
         ax.plot(*cut, "D", color=ORANGE, markersize=6)
-    ax.set(xlim=(-0.02, 1.03), ylim=(-0.02, 1.05))
-    for axis in (ax.xaxis, ax.yaxis):
-        axis.set_major_formatter(PERCENT)
     return dress(ax, "recall: share of them that is found", "precision: share that is right")
 
 
@@ -216,8 +212,7 @@ def shares_by_bin(
 ) -> Axes:
     """Shares of the rows in each bin of a column, in two tables."""
     place = np.arange(len(names))
-    if ax is None:
-        ax = Figure(figsize=(3.75, 1.1 + 0.27 * len(names)), layout="constrained").add_subplot()
+    ax = axes_or_new(ax, (3.75, 1.1 + 0.27 * len(names)))
     ax.barh(place - 0.2, np.asarray(before, float), height=0.36, color=INK, alpha=0.35, label="training")
     ax.barh(place + 0.2, np.asarray(now, float), height=0.36, color=PALETTE[3], label="here")
     ax.set_yticks(place, [shortened_text(name, 24) for name in names], parse_math=False)

@@ -61,9 +61,10 @@ def axes_or_new(ax: Axes | None, size: tuple[float, float] = (3.55, 2.75)) -> Ax
     return ax if ax is not None else Figure(figsize=size, layout="constrained").add_subplot()
 
 
-def unit_square(ax: Axes) -> Axes:
-    """Draw the diagonal of the unit square, in percent."""
-    ax.plot([0, 1], [0, 1], color=INK, linewidth=1, alpha=0.55)
+def unit_square(ax: Axes, *, diagonal: bool = True) -> Axes:
+    """Show the unit square, in percent, with its diagonal."""
+    if diagonal:
+        ax.plot([0, 1], [0, 1], color=INK, linewidth=1, alpha=0.55)
     ax.set(xlim=(-0.02, 1.03), ylim=(-0.02, 1.05))
     for axis in (ax.xaxis, ax.yaxis):
         axis.set_major_formatter(PERCENT)

@@ -19,9 +19,9 @@ from torch import Tensor, nn
 import gumdrop as gd
 from gumdrop.layers.attach import dropout_blocks
 from gumdrop.prediction import predict_in_tiles
-from gumdrop_experiments.camvid.networks import NETWORKS
 from gumdrop_experiments.camvid.scores import pixel_nll
 from gumdrop_experiments.camvid.study import NUM_CLASSES
+from gumdrop_experiments.networks.segmentation import NETWORKS
 
 from timing import RESULTS, interleaved, summary, write_results
 

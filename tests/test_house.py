@@ -25,7 +25,7 @@ BUDGETS = {
 """Lines of a room. Lower a figure when lines go; raise one only with a word in the commit on what was not replaced."""
 
 
-EXPERIMENTS = 19_280
+EXPERIMENTS = 18_591
 """Lines of all experiments."""
 
 

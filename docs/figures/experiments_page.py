@@ -16,9 +16,9 @@ from typing import Any
 import quoted
 
 from gumdrop.machine.files import replacing
-from gumdrop_experiments.pages.numbers import mean_and_error
+from gumdrop_experiments.pages.page import mean_and_error
 from gumdrop_experiments.regularisation import PUBLISHED
-from gumdrop_experiments.regularisation.training import at_the_end
+from gumdrop_experiments.regularisation.study import at_the_end
 from gumdrop_experiments.rotation.page import PUBLISHED as ANSWERS
 from gumdrop_experiments.rows.page import findings, tables
 from gumdrop_experiments.rows.results import interval

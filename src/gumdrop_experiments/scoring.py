@@ -5,8 +5,8 @@ import torch
 from sklearn.metrics import roc_auc_score
 from torch import Tensor, nn
 
-from gumdrop.likelihoods import ClassificationPrediction
-from gumdrop.metrics import accuracy, brier_score, calibration_error
+from gumdrop.likelihoods import ClassificationPrediction, RegressionPrediction
+from gumdrop.metrics import accuracy, brier_score, calibration_error, interval_coverage, rmse
 
 
 def plain_prediction(model: nn.Module, x: Tensor, *, batch_size: int | None = None) -> ClassificationPrediction:
@@ -23,6 +23,15 @@ def class_scores(prediction: ClassificationPrediction, target: Tensor) -> dict[s
         "nll": -prediction.log_prob(target).mean().item(),
         "ece": calibration_error(prediction, target).item(),
         "brier": brier_score(prediction, target).item(),
+    }
+
+
+def number_scores(prediction: RegressionPrediction, target: Tensor) -> dict[str, float]:
+    """Score predicted numbers by NLL in nats per row, RMSE, and the share of targets in 90 % intervals."""
+    return {
+        "nll": -prediction.log_prob(target).mean().item(),
+        "rmse": rmse(prediction.mean, target).item(),
+        "coverage": interval_coverage(*prediction.interval(0.9), target).item(),
     }
 
 

@@ -12,7 +12,7 @@ from torch.nn import functional as F
 from gumdrop.likelihoods import Lengthscale
 from gumdrop.machine.files import replacing
 from gumdrop.objective import negative_elbo
-from gumdrop.training import epoch_seed
+from gumdrop.training import FitResult, epoch_seed
 from gumdrop_experiments.data.mnist import DigitImages
 
 LENGTHSCALE: Lengthscale = "classification"
@@ -31,11 +31,15 @@ def seeded(seed: int) -> Iterator[None]:
         yield
 
 
-def take_step(optimizer: torch.optim.Optimizer, loss: Tensor) -> None:
-    """Take a step."""
+def take_step(
+    optimizer: torch.optim.Optimizer, loss: Tensor, schedule: torch.optim.lr_scheduler.LRScheduler | None = None
+) -> None:
+    """Take a step, and one of the schedule of the learning rate, if there is one."""
     optimizer.zero_grad()
     loss.backward()
     optimizer.step()
+    if schedule is not None:
+        schedule.step()
 
 
 def step_on_digits(
@@ -81,6 +85,17 @@ def restore(checkpoint: Path, model: nn.Module, optimizer: torch.optim.Optimizer
     optimizer.load_state_dict(saved["optimizer"])
     history: list[Any] = saved["done"]
     return history
+
+
+def save_weights(model: nn.Module, place: Path) -> None:
+    """Write the weights of a network, whole or not at all."""
+    with replacing(place, "wb") as file:
+        torch.save(model.state_dict(), file)
+
+
+def rates_over(result: FitResult) -> dict[str, list[float]]:
+    """List the rate of each site after each epoch of a training."""
+    return {name: [record.rates[name] for record in result.history] for name in result.history[0].rates}
 
 
 def save(checkpoint: Path, model: nn.Module, optimizer: torch.optim.Optimizer, history: list[Any]) -> None:

@@ -4,12 +4,11 @@ import pytest
 import torch
 
 from gumdrop import cli
-from gumdrop_experiments.attribution import photographs
 from gumdrop_experiments.attribution import study as experiment
+from gumdrop_experiments.attribution.digits import planted_squares
 from gumdrop_experiments.attribution.peers import gumbel_masks
-from gumdrop_experiments.attribution.photographs import PHOTOGRAPHS
-from gumdrop_experiments.attribution.planted import planted_squares
 from gumdrop_experiments.attribution.scores import mask_iou
+from gumdrop_experiments.attribution.study import PHOTOGRAPHS
 from gumdrop_experiments.networks import convolutional
 from gumdrop_experiments.networks.convolutional import photograph_batches, train_or_load
 
@@ -37,10 +36,10 @@ def data(tmp_path):
 @pytest.mark.slow
 def test_attribution_leaves_its_numbers_and_figures(data, tmp_path, monkeypatch, capsys) -> None:
     monkeypatch.setattr(convolutional, "CLASSIFIER_STEPS", 5)
-    monkeypatch.setattr(photographs, "STEPS", 3)
+    monkeypatch.setattr(experiment, "STEPS", 3)
     monkeypatch.setattr(experiment, "SPEED_ITERATIONS", 1)
-    monkeypatch.setattr(photographs, "CROP", 32)
-    monkeypatch.setattr(photographs, "PICTURE", 40)
+    monkeypatch.setattr(experiment, "CROP", 32)
+    monkeypatch.setattr(experiment, "PICTURE", 40)
     out = tmp_path / "out"
     results = reproduced("attribution", out, "--num-images", 2, "--iterations", 2, data=data)
     assert set(results["planted"]["infills"]) == {"blur", "mean", "zeros", "uniform", "normal", "local_shuffle"}

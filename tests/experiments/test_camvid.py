@@ -15,22 +15,26 @@ from gumdrop.likelihoods import ClassificationPrediction
 
 Image = pytest.importorskip("PIL.Image")
 from gumdrop.attribution.pictures import ImageFileError  # noqa: E402
-from gumdrop_experiments.camvid.draws import miou_by_draws, normalised_by  # noqa: E402
-from gumdrop_experiments.camvid.networks import NETWORKS  # noqa: E402
 from gumdrop_experiments.camvid.page import by_depth, page  # noqa: E402
-from gumdrop_experiments.camvid.scores import (  # noqa: E402
+from gumdrop_experiments.camvid.scores import (  # noqa: E402  # noqa: E402
     PixelScores,
     calibration_by_averages,
     confusion,
     mean_iou,
+    miou_by_draws,
     noisy_log_probabilities,
+    normalised_by,
     pixel_nll,
 )
 from gumdrop_experiments.data.camvid import CAMVID_CLASSES, VOID, read_segnet  # noqa: E402
 from gumdrop_experiments.harness import WithPictures  # noqa: E402
 from gumdrop_experiments.harness.variants import START  # noqa: E402
-from gumdrop_experiments.networks.fc_densenet import DEPTHS, FCDenseNet  # noqa: E402
-from gumdrop_experiments.networks.unet import UNet  # noqa: E402
+from gumdrop_experiments.networks.segmentation import (  # noqa: E402
+    DEPTHS,
+    NETWORKS,
+    FCDenseNet,
+    UNet,
+)
 
 from builders.reproduced import reproduced  # noqa: E402
 from builders.streets import write_pictures  # noqa: E402

@@ -5,7 +5,7 @@ import threading
 import pytest
 from PIL import Image
 
-from gumdrop_experiments.cartpole import film, references, study
+from gumdrop_experiments.cartpole import film, study
 from gumdrop_experiments.cartpole.study import VARIANTS
 from gumdrop_experiments.harness import launch
 
@@ -17,8 +17,8 @@ def _small(monkeypatch):
     for name, value in {"hidden": (8, 8), "model_steps": 8, "policy_steps": 2, "num_policies": 2}.items():
         monkeypatch.setitem(study.QUICK, name, value)
     monkeypatch.setattr(film, "FRAMES_PER_STEP", 1)
-    monkeypatch.setattr(references, "HELD_OUT_TRIALS", 3)
-    monkeypatch.setattr(references, "NUM_STARTS", 10)
+    monkeypatch.setattr(study, "HELD_OUT_TRIALS", 3)
+    monkeypatch.setattr(study, "NUM_STARTS", 10)
 
 
 @pytest.mark.slow

@@ -7,10 +7,11 @@ from scipy.stats import multivariate_normal
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import RBF, WhiteKernel
 
-from gumdrop_experiments.co2 import sampled, training
-from gumdrop_experiments.co2.networks import NETWORKS, build
+from gumdrop_experiments.co2 import processes as gaussian_processes
+from gumdrop_experiments.co2 import training
 from gumdrop_experiments.co2.page import point_estimate
 from gumdrop_experiments.co2.series import LEFT_OUT, explained, series
+from gumdrop_experiments.co2.training import NETWORKS, build
 from gumdrop_experiments.data.mauna_loa import MaunaLoa
 
 from builders.reproduced import figures_of, reproduce, reproduced, results_of
@@ -63,7 +64,7 @@ SMALL = ("--quick", "--width", 16, "--steps", 30, "--learned-steps", 40, "--num-
 
 
 def test_a_small_run_leaves_every_figure_and_number(data, tmp_path, monkeypatch, capsys) -> None:
-    monkeypatch.setattr(sampled, "installed", lambda: False)
+    monkeypatch.setattr(gaussian_processes, "installed", lambda: False)
     out = tmp_path / "out"
     results = reproduced("co2", out, *SMALL, "--networks", "fixed", "narrow", data=data)
     assert "numpyro is not installed, so gp-sampled is left out" in capsys.readouterr().out
@@ -94,7 +95,7 @@ def test_a_small_run_leaves_every_figure_and_number(data, tmp_path, monkeypatch,
 
 
 def test_a_network_that_was_stopped_is_reported_as_it_is(data, tmp_path, monkeypatch) -> None:
-    monkeypatch.setattr(sampled, "installed", lambda: False)
+    monkeypatch.setattr(gaussian_processes, "installed", lambda: False)
     monkeypatch.setattr(training, "SAVED_EVERY", 10)
     out = tmp_path / "out"
     found, schedule = series(record()), training.Schedule(steps=20, bfloat16=False, seed=0)
@@ -152,7 +153,7 @@ def test_the_share_of_the_seasons_is_blind_to_years() -> None:
 
 def test_a_process_with_given_hyper_parameters_is_that_of_scikit_learn() -> None:
     found, x = series(record()), np.array([-1.0, 0.3, 1.7, 2.5])
-    mean, variance = sampled.conditional(found, x, 0.2, 1.3, 0.4)
+    mean, variance = gaussian_processes.conditional(found, x, 0.2, 1.3, 0.4)
     theirs = GaussianProcessRegressor(1.3**2 * RBF(0.2) + WhiteKernel(0.4**2), optimizer=None)
     expected, std = theirs.fit(found.x[:, None], found.y).predict(x[:, None], return_std=True)
     np.testing.assert_allclose(mean, expected, atol=1e-6)
@@ -163,7 +164,7 @@ def test_halves_of_the_record_have_the_density_of_the_whole() -> None:
     found = series(record())
     kernel = 1.3**2 * RBF(0.2)
     whole = multivariate_normal.logpdf(found.y, cov=kernel(found.x[:, None]) + 0.4**2 * np.eye(272))
-    targets, squares = sampled.halves(found)
+    targets, squares = gaussian_processes.halves(found)
     within, across = 1.3**2 * np.exp(-squares / (2 * 0.2**2))
     parts = [
         multivariate_normal.logpdf(target, cov=covariance + 0.4**2 * np.eye(136))

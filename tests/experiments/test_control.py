@@ -11,10 +11,9 @@ import torch
 from gymnasium.utils.env_checker import check_env
 
 from gumdrop_experiments.cartpole.control import CartPole, SwingUp, tip_distance, tip_reward
-from gumdrop_experiments.cartpole.control.drawing import draw_cart_pole
-from gumdrop_experiments.cartpole.control.dynamics import Dynamics
 from gumdrop_experiments.cartpole.control.policies import Policies, SearchSettings, improve, roll_out
-from gumdrop_experiments.cartpole.control.search import Search
+from gumdrop_experiments.cartpole.control.search import Dynamics, Search
+from gumdrop_experiments.cartpole.control.swing_up import draw_cart_pole
 from gumdrop_experiments.cartpole.control.tasks import TASKS, run_trial
 
 SMALL = SearchSettings(hidden=(16, 16), model_steps=20, policy_steps=3, num_policies=4, num_particles=6)

@@ -8,7 +8,7 @@ import pytest
 
 from gumdrop_experiments.data.download import DownloadError, RemoteFile, fetch, sha256_of
 from gumdrop_experiments.harness.folders import data_folder
-from gumdrop_experiments.harness.options import RunOptions
+from gumdrop_experiments.harness.settings import RunOptions
 
 
 class Quiet(SimpleHTTPRequestHandler):

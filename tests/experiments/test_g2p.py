@@ -13,11 +13,10 @@ import gumdrop as gd
 
 pytest.importorskip("rapidfuzz")
 
-from gumdrop_experiments.g2p.decoding import beam_search, count_errors, judge
-from gumdrop_experiments.g2p.training import train_as_reported
-from gumdrop_experiments.g2p.words import Rows
-from gumdrop_experiments.harness.options import RunOptions
+from gumdrop_experiments.g2p.spelling import beam_search, count_errors, judge
+from gumdrop_experiments.g2p.training import Rows, train_as_reported
 from gumdrop_experiments.harness.run import Run
+from gumdrop_experiments.harness.settings import RunOptions
 from gumdrop_experiments.networks.spellers import ByLength, PooledReader, Speller, phone_nll
 
 from builders.reproduced import reproduce, reproduced
@@ -149,9 +148,9 @@ def test_judging_is_the_mixture_of_the_drawn_functions():
 
 
 def test_errors_are_counted_against_the_nearest_way():
-    errors = count_errors([(3, 4), (3,), (5, 5)], [[(3, 4)], [(4, 4, 4), (4,)], [(5, 6), (5, 5, 5)]])
-    assert errors.wrong.tolist() == [False, True, True]
-    assert errors.phone_errors == pytest.approx((0 + 1 + 1) / (2 + 1 + 2))
+    wrong, phone_errors = count_errors([(3, 4), (3,), (5, 5)], [[(3, 4)], [(4, 4, 4), (4,)], [(5, 6), (5, 5, 5)]])
+    assert wrong.tolist() == [False, True, True]
+    assert phone_errors == pytest.approx((0 + 1 + 1) / (2 + 1 + 2))
 
 
 def test_batches_hold_words_of_like_length_and_every_word_once():

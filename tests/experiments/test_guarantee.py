@@ -1,11 +1,14 @@
 """`gumdrop reproduce guarantee` on made-up tables and streams, and the counts that it draws from them."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 from test_rivals import write_tables
 
-from gumdrop_experiments.guarantee import study, ways, work
-from gumdrop_experiments.guarantee.ways import COVERAGES, Split, column_of
+from gumdrop_experiments.guarantee import study, ways
+from gumdrop_experiments.guarantee.ways import COVERAGES, column_of
+from gumdrop_experiments.tables.tasks import Task
 
 from builders.reproduced import reproduced
 from builders.uci import write_set
@@ -42,7 +45,7 @@ def test_scores_are_those_of_their_formulas() -> None:
 
 def test_the_column_that_makes_groups_is_the_one_that_goes_with_the_target() -> None:
     x = np.random.default_rng(0).normal(size=(50, 3))
-    assert column_of(Split(x, -np.exp(x[:, 2]), x, 0, None)) == 2
-    x, y = work.SETS["wide-noisy"](work.Path())
+    assert column_of(Task(x, -np.exp(x[:, 2]), x, x[:, 2])) == 2
+    x, y = ways.SETS["wide-noisy"](Path())
     assert x.shape == (300, 20)
     assert y.shape == (300,)

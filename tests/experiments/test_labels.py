@@ -4,10 +4,8 @@ import pytest
 import torch
 
 from gumdrop_experiments.data.mnist import DigitImages
-from gumdrop_experiments.labels import rounds
-from gumdrop_experiments.labels.rounds import first_labels, pool_of
-from gumdrop_experiments.labels.study import summary
-from gumdrop_experiments.labels.ways import WAYS, build
+from gumdrop_experiments.labels import study
+from gumdrop_experiments.labels.study import WAYS, build, first_labels, pool_of, summary
 
 from builders.reproduced import reproduce, reproduced
 
@@ -15,7 +13,7 @@ SMALL = ("--labels", 26, "--by", 3, "--pool", 40, "--num-samples", 6, "--test-im
 
 
 def test_each_way_asks_and_a_stopped_run_goes_on_where_it_stopped(digits, tmp_path, monkeypatch) -> None:
-    monkeypatch.setattr(rounds, "MOST_EPOCHS", 4)
+    monkeypatch.setattr(study, "MOST_EPOCHS", 4)
     ways = ("fixed-batchbald", "learned-batchbald", "none-entropy", "fixed-random", "fixed-bald-1")
     words = (*SMALL, "--pools", "mnist", "--ways", *ways)
     whole = reproduced("labels", tmp_path / "whole", *words, data=digits)
@@ -31,7 +29,7 @@ def test_each_way_asks_and_a_stopped_run_goes_on_where_it_stopped(digits, tmp_pa
     page = (tmp_path / "whole" / "report.html").read_text()
     assert "199" in page
 
-    stopped, count, more_of = tmp_path / "stopped", [], rounds._more
+    stopped, count, more_of = tmp_path / "stopped", [], study._more
     words = (*SMALL, "--pools", "mnist", "--ways", *ways[1:3])
 
     def stop(*words):
@@ -40,9 +38,9 @@ def test_each_way_asks_and_a_stopped_run_goes_on_where_it_stopped(digits, tmp_pa
             raise KeyboardInterrupt
         return more_of(*words)
 
-    monkeypatch.setattr(rounds, "_more", stop)
+    monkeypatch.setattr(study, "_more", stop)
     assert reproduce("labels", stopped, *words, data=digits) == 130
-    monkeypatch.setattr(rounds, "_more", more_of)
+    monkeypatch.setattr(study, "_more", more_of)
     resumed = reproduced("labels", stopped, *words, "--resume", data=digits)["pools"]["mnist"]
     assert resumed == {way: found[way] for way in ways[1:3]}
 

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from gumdrop_experiments.harness.launch import _CrashError, _tried, launch
-from gumdrop_experiments.harness.options import RunOptions
 from gumdrop_experiments.harness.run import Run
+from gumdrop_experiments.harness.settings import RunOptions
 from gumdrop_experiments.pages.page import Page
 
 from builders.processes import environment

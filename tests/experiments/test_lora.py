@@ -8,7 +8,7 @@ from torch import nn
 
 import gumdrop as gd
 from gumdrop_experiments.data.mnist import small_digits
-from gumdrop_experiments.lora import depth, laplace
+from gumdrop_experiments.lora import adapters, depth
 
 from builders.digits import write_digits
 from builders.reproduced import reproduced
@@ -92,15 +92,15 @@ def test_the_posterior_is_that_of_the_whole_gauss_newton_matrix() -> None:
             by_row.append(torch.cat([g.flatten() for g in torch.autograd.grad(odds, weights)]))
         return torch.stack(by_row)
 
-    (f, g), (f_new, g_new) = (laplace.log_odds(model, lambda rows=rows: logits(rows)) for rows in (x, new))
+    (f, g), (f_new, g_new) = (adapters.log_odds(model, lambda rows=rows: logits(rows)) for rows in (x, new))
     torch.testing.assert_close(f, logits(x).diff(dim=1).squeeze(1).detach())
     torch.testing.assert_close(g_new, slopes(new))
     q = f.sigmoid()
     precision = 0.3 * torch.eye(g.shape[1]) + (q * (1 - q) * g.T) @ g
     exact = (g_new @ precision.inverse() * g_new).sum(1)
-    variance = laplace.variances((f, g), g_new, 0.3)
+    variance = adapters.variances((f, g), g_new, 0.3)
     torch.testing.assert_close(variance, exact)
-    log_p = laplace.log_probabilities(f_new, variance)
+    log_p = adapters.log_probabilities(f_new, variance)
     torch.testing.assert_close(log_p.exp().sum(1), torch.ones(6).double())
     draws = (f_new + exact.sqrt() * torch.randn(200_000, 6).double()).sigmoid().mean(0)
     torch.testing.assert_close(log_p[:, 1].exp(), draws, rtol=0, atol=0.03)

@@ -13,8 +13,8 @@ from gumdrop.likelihoods import Categorical, Gaussian
 from gumdrop.networks import dropout_rates, mlp
 from gumdrop_experiments.rates import study as rates
 from gumdrop_experiments.rates.arms import ARMS, Trained, greedy
-from gumdrop_experiments.rates.draws import Drawing, Drawn, nll_by_draws
 from gumdrop_experiments.rates.ensembles import ALMOST_NONE, Setup, fixed, learned
+from gumdrop_experiments.rates.responses import Drawing, Drawn, nll_by_draws
 from gumdrop_experiments.rates.results import ARM_LABELS, ELBO, GRID, HELD_OUT, LABELS, OFF, gains
 
 from builders.reproduced import reproduced

@@ -7,8 +7,8 @@ import torch
 from gumdrop.networks import dropout_rates
 from gumdrop_experiments.data.mnist import DigitImages
 from gumdrop_experiments.networks.convolutional import tutorial_lenet, tutorial_perceptron
-from gumdrop_experiments.regularisation import training
-from gumdrop_experiments.regularisation.training import NETWORKS
+from gumdrop_experiments.regularisation import study
+from gumdrop_experiments.regularisation.study import NETWORKS
 
 from builders.reproduced import reproduce, reproduced
 
@@ -45,11 +45,11 @@ def test_errors_are_counted_and_a_stopped_run_goes_on_where_it_stopped(digits, t
             raise KeyboardInterrupt
         return scores_of(model, test, device)
 
-    scores_of = training._scores
-    monkeypatch.setattr(training, "_scores", stop)
+    scores_of = study._scores
+    monkeypatch.setattr(study, "_scores", stop)
     assert reproduce("regularisation", stopped, *words, data=digits) == 130
     assert [path.name for path in (stopped / "parts").glob("*.checkpoint")] == ["perceptron-learned.checkpoint"]
-    monkeypatch.setattr(training, "_scores", scores_of)
+    monkeypatch.setattr(study, "_scores", scores_of)
     found = reproduced("regularisation", stopped, *words, "--resume", data=digits)["networks"]
     assert list(found) == some
     assert found == {name: networks[name] for name in some}
@@ -76,9 +76,9 @@ def test_networks_of_the_tutorial() -> None:
 def test_masks_by_hand_train_as_those_of_pytorch(monkeypatch) -> None:
     generator = torch.Generator().manual_seed(3)
     images, labels = torch.rand(60, 1, 28, 28, generator=generator), torch.randint(10, (60,), generator=generator)
-    monkeypatch.setattr(training, "BATCH_SIZE", 20)
-    found = training.compare_masks(DigitImages(images, labels), seed=0)
+    monkeypatch.setattr(study, "BATCH_SIZE", 20)
+    found = study.compare_masks(DigitImages(images, labels), seed=0)
     assert found["steps"] == 3
     assert found["largest_difference"] < 1e-5
-    other = training.compare_masks(DigitImages(images, labels), seed=1)
+    other = study.compare_masks(DigitImages(images, labels), seed=1)
     assert abs(found["nll"]["by hand"][0] - other["nll"]["by hand"][0]) > 1e-3

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from gumdrop_experiments.data.tables import TABLES
+from gumdrop_experiments.data.uci import TABLES
 from gumdrop_experiments.rivals import PUBLISHED
 from gumdrop_experiments.rivals import study as rivals
 from gumdrop_experiments.rivals.study import read

@@ -9,7 +9,7 @@ from gumdrop.likelihoods import categorical_nll
 from gumdrop.training import state
 from gumdrop_experiments.sentiment import study
 from gumdrop_experiments.sentiment.page import draw_rates
-from gumdrop_experiments.sentiment.reader import SentenceReader
+from gumdrop_experiments.sentiment.study import SentenceReader
 
 from builders.reproduced import reproduce, reproduced
 from builders.reviews import write_reviews

@@ -8,8 +8,7 @@ import torch
 from gumdrop import draw, dropout_rates
 from gumdrop.functional.masks import soft_keep
 from gumdrop_experiments.starts import study
-from gumdrop_experiments.starts.networks import STARTS, UNIFORM, LearnedTemperature, network
-from gumdrop_experiments.starts.study import LEARNED
+from gumdrop_experiments.starts.study import LEARNED, STARTS, UNIFORM, LearnedTemperature, network
 
 from builders.digits import write_digits
 from builders.reproduced import reproduced

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 import torch
 
-from gumdrop_experiments.survival import methods, sources
+from gumdrop_experiments.survival import sources, study
 from gumdrop_experiments.survival.sources import OBSERVED, Times, split_of
 
 from builders.reproduced import reproduce, reproduced
@@ -30,7 +30,7 @@ def test_folds_test_each_row_once_and_standardise_by_the_training_rows() -> None
 
 
 def test_survivals_in_steps_are_a_prediction() -> None:
-    steps = methods.Steps(torch.tensor([1.0, 3.0]).double(), torch.tensor([[0.9, 0.4], [0.8, 0.7]]).double())
+    steps = study.Steps(torch.tensor([1.0, 3.0]).double(), torch.tensor([[0.9, 0.4], [0.8, 0.7]]).double())
     for time, left in ((0.5, [1, 1]), (1.0, [0.9, 0.8]), (2.9, [0.9, 0.8]), (9.0, [0.4, 0.7])):
         assert (1 - steps.cdf(torch.tensor(time).double()))[:, 0].tolist() == pytest.approx(left)
     own = 1 - steps.cdf(torch.tensor([[3.0], [0.0]]).double())

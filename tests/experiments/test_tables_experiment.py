@@ -8,20 +8,22 @@ import torch
 from scipy import stats
 
 from gumdrop.likelihoods import ClassificationPrediction, RegressionPrediction
-from gumdrop_experiments.tables import running
 from gumdrop_experiments.tables import study as tables
 from gumdrop_experiments.tables.methods import METHODS, Method
-from gumdrop_experiments.tables.predictions import (
+from gumdrop_experiments.tables.study import summaries, verdicts
+from gumdrop_experiments.tables.tasks import (
     QUANTILE_LEVELS,
     Quantiles,
+    TableSet,
+    Task,
     crps_of,
     gaussian_nll,
     pooled,
     rows_of,
     scores,
+    table_sets,
+    unseen_sets,
 )
-from gumdrop_experiments.tables.study import summaries, verdicts
-from gumdrop_experiments.tables.work import TableSet, Task, table_sets, unseen_sets
 
 from builders.reproduced import reproduce, reproduced, results_of
 
@@ -140,7 +142,7 @@ def small_sets(data, most=None):
 
 
 def test_a_run_compares_all_methods_and_goes_on_after_a_stop(tmp_path, monkeypatch) -> None:
-    monkeypatch.setattr(running.importlib.util, "find_spec", lambda name: None)
+    monkeypatch.setattr(tables.importlib.util, "find_spec", lambda name: None)
     monkeypatch.setattr(tables, "QUICK_EPOCHS", 1)
     monkeypatch.setattr(tables, "table_sets", small_sets)
     out = tmp_path / "out"
@@ -181,7 +183,7 @@ def test_a_rival_that_is_absent_or_fails_is_named_and_stops_nothing(tmp_path, mo
 def test_a_method_of_ours_that_fails_is_an_error(monkeypatch) -> None:
     monkeypatch.setitem(METHODS, "linear", Method("linear", lambda task: 1 / 0))
     with pytest.raises(ZeroDivisionError):
-        running.measured("linear", EMPTY)
+        tables.measured("linear", EMPTY)
 
 
 def test_memory_is_what_a_method_takes_at_most(monkeypatch, tmp_path) -> None:
@@ -193,11 +195,11 @@ def test_memory_is_what_a_method_takes_at_most(monkeypatch, tmp_path) -> None:
         return gaussian(0.0, 1.0, 1)
 
     monkeypatch.setitem(METHODS, "linear", Method("linear", greedy))
-    monkeypatch.setattr(running, "PROCESS", tmp_path)
-    assert running.measured("linear", EMPTY)["megabytes"] == 48
+    monkeypatch.setattr(tables, "PROCESS", tmp_path)
+    assert tables.measured("linear", EMPTY)["megabytes"] == 48
     assert (tmp_path / "clear_refs").read_text() == "5"
-    monkeypatch.setattr(running, "PROCESS", tmp_path / "nowhere")
-    assert running.measured("linear", EMPTY)["megabytes"] is None
+    monkeypatch.setattr(tables, "PROCESS", tmp_path / "nowhere")
+    assert tables.measured("linear", EMPTY)["megabytes"] is None
 
 
 def test_gaps_of_crps_stand_beside_those_of_the_log_likelihood() -> None:

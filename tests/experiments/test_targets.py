@@ -2,13 +2,13 @@
 
 import pytest
 
-from gumdrop_experiments.targets import sets, study
+from gumdrop_experiments.targets import study
 
 from builders.reproduced import reproduced
 
 
 def test_targets_are_no_inputs_and_the_noise_is_correlated_as_it_is_said() -> None:
-    for name, read in sets.SETS.items():
+    for name, read in study.SETS.items():
         x, y = read()
         assert len(x) == len(y), name
         assert y.shape[1] >= 3

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from gumdrop_experiments.tuning import study as tuning
-from gumdrop_experiments.uci import ensembles, methods
+from gumdrop_experiments.uci import methods, work
 
 from builders.reproduced import reproduced
 from builders.uci import write_set
@@ -15,7 +15,7 @@ from builders.uci import write_set
 
 @pytest.mark.slow
 def test_tuning_never_sees_a_test_row_and_writes_its_page(tmp_path, monkeypatch) -> None:
-    for module in (methods, ensembles):
+    for module in (methods, work):
         monkeypatch.setattr(module, "NUM_SAMPLES", 20)
     monkeypatch.setattr(tuning, "UCI", ("diabetes",))
     monkeypatch.setattr(tuning, "SIMULATED", ())

@@ -12,7 +12,6 @@ from scipy import stats
 
 from gumdrop.likelihoods import RegressionPrediction
 from gumdrop_experiments.data.uci import read_splits
-from gumdrop_experiments.uci import ensembles as uci_ensembles
 from gumdrop_experiments.uci import methods as uci_methods
 from gumdrop_experiments.uci import study as uci
 from gumdrop_experiments.uci import work as uci_work
@@ -26,7 +25,7 @@ from builders.uci import write_set
 @pytest.fixture(autouse=True)
 def few_draws(monkeypatch) -> None:
     monkeypatch.setattr(uci_methods, "NUM_SAMPLES", 20)
-    monkeypatch.setattr(uci_ensembles, "NUM_SAMPLES", 20)
+    monkeypatch.setattr(uci_work, "NUM_SAMPLES", 20)
 
 
 @pytest.fixture

@@ -11,8 +11,8 @@ import pytest
 from gumdrop.cli import main
 from gumdrop.views.explore import open_runs, write_site
 from gumdrop.views.explore.server import RunError
-from gumdrop_experiments.harness.options import RunOptions
 from gumdrop_experiments.harness.run import Run
+from gumdrop_experiments.harness.settings import RunOptions
 from gumdrop_experiments.pages.page import Page
 
 from builders.browser import contrast, painted, slide, views, wait_for_frame, wait_until

@@ -6,8 +6,8 @@ from cyclopts import App, Parameter
 
 from gumdrop.views.terminal import out_console, say
 from gumdrop_experiments.catalogue import EXPERIMENTS, package_of
-from gumdrop_experiments.harness.options import RunOptions
 from gumdrop_experiments.harness.reproduce import command
+from gumdrop_experiments.harness.settings import RunOptions
 
 Parameter(name="*", negative="")(RunOptions)  # its fields are flags of every experiment, --seed and not --options.seed
 reproduce = App(
@@ -39,7 +39,7 @@ def _experiments(
         raise ValueError(f"there is no experiment {words[0]!r}; there are: {names}. See `gumdrop reproduce --list`.")
     for name, about in EXPERIMENTS.items():
         estimated = ", an estimate: not run to its end" * about.estimated
-        times = f"{about.minutes:,g} minutes{estimated}; {about.quick_minutes:g} with --quick"
+        times = f"{about.minutes[0]:,g} minutes{estimated}; {about.minutes[1]:g} with --quick"
         out_console.print(f"[bold]{name}[/bold]  ({times})")
         data = ", ".join(about.data) or "none to be fetched"
         say(f"  {about.shows}\n  Data: {data}\n  Published figures: {about.source}")

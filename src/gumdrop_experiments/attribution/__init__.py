@@ -9,8 +9,7 @@ from gumdrop_experiments.harness import About, BaseSettings, flag
 
 ABOUT = About(
     shows="which pixels suffice for a prediction and which destroy it, beside Captum's methods",
-    minutes=14,
-    quick_minutes=3,
+    minutes=(14, 3),
     source="Chang et al. 2019 (arXiv:1807.08024); Korsch et al. 2023 (arXiv:2307.14825); no table on these data",
     data=("mnist", "images"),
     threads=None,
@@ -18,8 +17,6 @@ ABOUT = About(
 
 
 class Settings(BaseSettings):
-    """The flags of `attribution`."""
-
     num_images: int = flag(60, least=1, quick=20)
     """Digits for the curves; the first twenty are shown."""
     iterations: int = flag(100, least=1, quick=40)

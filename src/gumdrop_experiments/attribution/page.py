@@ -172,7 +172,6 @@ def _label(ax: Axes, text: str) -> None:
 
 
 def _digits(part: Plain, shown: Plain) -> Figure:
-    """Twenty digits with their three masks, ten in a row."""
     count = len(part["target"])
     pictures = {name: _images(shown[name], count) for name in ("inputs", "ssr", "sdr", "joint")}
     drawing, axes = _rows_of_pictures(10, 4 * (count // 10), cell=0.78)
@@ -188,7 +187,6 @@ def _digits(part: Plain, shown: Plain) -> Figure:
 
 
 def _photographs(part: Plain, shown: Plain) -> Figure:
-    """Each photograph with its masks, what is left of it when enhanced, and the crop."""
     count = len(part["names"])
     names = ("inputs", "ssr", "sdr", "joint", "enhanced", "crops")
     titles = {**TITLES, "crops": "crop"}
@@ -206,7 +204,6 @@ def _photographs(part: Plain, shown: Plain) -> Figure:
 
 
 def _planted(pictures: Plain) -> Figure:
-    """Noise with a planted square, and the joint mask under each infill."""
     drawing, axes = _rows_of_pictures(len(pictures), 3, cell=0.95)
     for column, (name, rows) in enumerate(pictures.items()):
         for row, picture in enumerate(_images(rows, 3)):
@@ -217,7 +214,6 @@ def _planted(pictures: Plain) -> Figure:
 
 
 def _curves(part: Plain) -> Figure:
-    """Mean curves of insertion and deletion of the main methods, under both infills."""
     drawing, axes = subplots(2, 2, sharex=True, sharey=True, size=(7.6, 5.4))
     for row, infill in enumerate(part):
         for column, kind in enumerate(("insertion", "deletion")):

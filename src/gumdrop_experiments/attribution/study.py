@@ -1,5 +1,6 @@
-"""Masks on planted evidence, digits and photographs, and how long they take."""
+"""Masks on planted evidence, digits and photographs, how long they take, and a network that tells crops apart."""
 
+import functools
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
@@ -7,28 +8,30 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 
-from gumdrop.attribution import FIDO, FIDOSettings
+from gumdrop.attribution import FIDO, FIDOSettings, read_photograph
 from gumdrop.metrics import accuracy
 from gumdrop_experiments.attribution import Settings
-from gumdrop_experiments.attribution.digits import digits
-from gumdrop_experiments.attribution.peers import require_captum
-from gumdrop_experiments.attribution.photographs import PHOTOGRAPHS, photographs
-from gumdrop_experiments.attribution.planted import planted
+from gumdrop_experiments.attribution.digits import digits, planted
+from gumdrop_experiments.attribution.peers import require_captum, speed
 from gumdrop_experiments.attribution.scores import explained
-from gumdrop_experiments.attribution.speed import speed
 from gumdrop_experiments.data.mnist import MNIST, UNSEEN, read_mnist
-from gumdrop_experiments.harness import Plain, WithPictures, data_folder
-from gumdrop_experiments.harness.run import Run
+from gumdrop_experiments.harness import Plain, Run, WithPictures, data_folder
 from gumdrop_experiments.networks.convolutional import (
     CLASSIFIER_STEPS,
     QUICK_CLASSIFIER_STEPS,
     digit_classifier,
     digit_network,
     export,
+    photograph_batches,
+    photograph_network,
+    train_or_load,
 )
 
 SHOWN = 20
 SPEED_ITERATIONS, QUICK_SPEED_ITERATIONS = 20, 10
+PHOTOGRAPHS = ("astronaut.png", "camera.png", "chelsea.png", "coffee.png", "raccoon.png", "retina.jpg", "rocket.jpg")
+PICTURE, CROP, CELLS = 160, 96, 32
+STEPS, QUICK_STEPS = 400, 60
 
 
 def study(settings: Settings, run: Run) -> WithPictures:
@@ -64,3 +67,24 @@ def _judged(run: Run, mnist: Path) -> Plain:
 
 def _shown(model: nn.Module, x: Tensor, settings: FIDOSettings, seed: int) -> Plain:
     return explained(FIDO(model, settings).explain(x, infill="blur", seed=seed))
+
+
+def photographs(run: Run, folder: Path, settings: FIDOSettings) -> Plain:
+    """Train a network that tells crops of the photographs apart, and explain each photograph to it."""
+    pictures = torch.stack([read_photograph(folder / name, size=(PICTURE, PICTURE)) for name in PHOTOGRAPHS])
+    model = train_or_load(
+        functools.partial(photograph_network, len(PHOTOGRAPHS)),
+        lambda: photograph_batches(pictures, size=CROP, batch_size=64),
+        run.folder / "photographs.pt",
+        steps=QUICK_STEPS if run.options.quick else STEPS,
+        seed=run.options.seed,
+    )
+    crops, labels = photograph_batches(pictures, size=CROP, batch_size=512)(
+        torch.Generator().manual_seed(run.options.seed + 1)
+    )
+    with torch.no_grad():
+        right = accuracy(model(crops).argmax(1), labels).item()
+    small = torch.nn.functional.interpolate(pictures, size=(CROP, CROP), mode="area")
+    target = torch.arange(len(PHOTOGRAPHS))
+    found = FIDO(model, settings).explain(small, target, infill="blur", mask_size=CELLS, seed=run.options.seed)
+    return {"names": [Path(name).stem for name in PHOTOGRAPHS], "crop_accuracy": right, **explained(found)}

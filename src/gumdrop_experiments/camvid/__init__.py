@@ -7,15 +7,13 @@ from gumdrop_experiments.harness import About, BaseSettings, flag
 
 ABOUT = About(
     shows="street scenes: an FC-DenseNet that shows where it is unsure, with no, fixed and learned dropout",
-    minutes=300,
-    quick_minutes=2,
+    minutes=(300, 2),
     source="Gal, Hron & Kendall 2017, section 4; Jégou et al. 2017 (arXiv:1611.09326)",
     data=("camvid",),
     threads=None,
 )
 
 VARIANTS = ("none", "fixed 0.2", "learned", "learned, aleatoric head")
-"""Ways to set the rates."""
 ALL_VARIANTS = (*VARIANTS, "learned from 0.05", "learned from 0.01")
 """With those that are trained only when asked for."""
 BY_CLASS = {
@@ -28,9 +26,7 @@ BY_CLASS = {
 
 
 class Settings(BaseSettings):
-    """The flags of `camvid`."""
-
-    network: str = flag("small", known=("network", "gumdrop_experiments.camvid.networks.NETWORKS"))
+    network: str = flag("small", known=("network", "gumdrop_experiments.networks.segmentation.NETWORKS"))
     """FC-DenseNet 56, 67 or 103 as published, small for computers without a GPU, or unet, a plain U-Net."""
     height: int = flag(180, least=1, quick=90)
     """Pixels that pictures are brought to."""

@@ -166,7 +166,6 @@ def by_depth(names: Iterable[str]) -> list[str]:
 
 
 def _curves(results: Results) -> Figure:
-    """Training loss of each network over epochs, and mean IoU of what it was trained on and of validation pictures."""
     drawing, (losses, shares) = subplots(1, 2, size=(10, 3.8))
     for variant, runs in results.items():
         for i, run in enumerate(runs):
@@ -182,7 +181,6 @@ def _curves(results: Results) -> Figure:
 
 
 def _rates(results: Results) -> Figure:
-    """Learned rates from the picture to the classes, and over training."""
     drawing, (final, over) = subplots(1, 2, sharey=True, size=(10, 3.8))
     first = results["learned"][0]["rates"]
     names = by_depth(first)
@@ -204,9 +202,8 @@ def _rates(results: Results) -> Figure:
 
 
 def _calibration(results: Results) -> Figure:
-    """Confidence against accuracy of pixels for each network, with draws."""
-    drawing = Figure(figsize=(3.2 * len(results), 3.4), layout="constrained")
-    for ax, (variant, runs) in zip(drawing.subplots(1, len(results), squeeze=False)[0], results.items(), strict=True):
+    drawing, panels = subplots(1, len(results), squeeze=False, size=(3.2 * len(results), 3.4))
+    for ax, (variant, runs) in zip(panels[0], results.items(), strict=True):
         bins = runs[0]["draws"]["calibration"]
         sure, right = (np.array(bins[key], dtype=float) for key in ("p", "right"))
         plots.reliability(sure, right, bins["pixels"], ax=ax)
@@ -215,9 +212,7 @@ def _calibration(results: Results) -> Figure:
 
 
 def _draw_class_calibration(results: Results) -> Figure:
-    """Probability of each class against how often it is right, for the first network of each kind."""
-    drawing = Figure(figsize=(11, 4.2), layout="constrained")
-    panels = drawing.subplots(2, -(-len(CAMVID_CLASSES) // 2), sharex=True, sharey=True)
+    drawing, panels = subplots(2, -(-len(CAMVID_CLASSES) // 2), sharex=True, sharey=True, size=(11, 4.2))
     for c, ax in enumerate(panels.flat):
         if c == len(CAMVID_CLASSES):
             ax.set_axis_off()
@@ -238,7 +233,6 @@ def _draw_class_calibration(results: Results) -> Figure:
 
 
 def _maps(shown: Sequence[Mapping[str, Tensor]]) -> Figure:
-    """Picture, truth, prediction, both uncertainties and errors, a row for each picture."""
     columns = ("picture", "truth", "prediction", "aleatoric", "epistemic", "errors")
     drawing, panels = subplots(
         len(shown), len(columns), squeeze=False, size=(2.2 * len(columns), 1.75 * len(shown) + 0.8)

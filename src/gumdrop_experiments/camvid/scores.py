@@ -1,13 +1,16 @@
-"""Likelihoods of pixels, and scores of segmentation, summed picture by picture so that memory does not grow."""
+"""Likelihoods of pixels, scores of segmentation, summed so that memory does not grow, and what draws do to them."""
 
+import copy
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn import functional as F
 
 from gumdrop.likelihoods import ClassificationPrediction
+from gumdrop.prediction import sample
 from gumdrop_experiments.data.camvid import VOID
 from gumdrop_experiments.harness import Plain
 
@@ -15,6 +18,13 @@ NUM_BINS = 20
 UNCERTAINTY_BINS = 1000
 LEAST_UNCERTAINTY = 1e-9
 """In nats; bins of uncertainty are even on a log scale, since low rates make the epistemic part small everywhere."""
+UNCERTAINTIES = ("mutual_information", "expected_entropy", "predictive_entropy")
+Pictures = Iterable[tuple[Tensor, Tensor]]
+"""Inputs and their true classes, a few at a time."""
+FEW = (1, 3)
+"""Numbers of draws to score besides all of them."""
+BY_PICTURE = "the picture"
+"""Name of the network that normalises by the statistics of what it sees, which is one picture at a time."""
 
 
 class PixelScores:
@@ -69,8 +79,7 @@ class PixelScores:
             "iou": [None if math.isnan(value) else value for value in _iou(self.confusion).tolist()],
             "accuracy": (self.confusion.diagonal().sum() / self.confusion.sum()).item(),
             "nll": -self._log_p / self.confusion.sum().item(),
-            "ece": calibration_error(self._bins),
-            "overconfidence": overconfidence(self._bins),
+            **calibration(self._bins),
             "calibration_mse": (square.sum() / pixels.sum()).item(),
             "class_ece": ((p - is_class).abs().sum(1) / pixels.sum(1)).tolist(),
             "calibration": {"p": _means(confidence, count), "right": _means(hits, count), "pixels": count.tolist()},
@@ -94,9 +103,6 @@ def mean_iou(counts: Tensor) -> float:
     return _iou(counts).nanmean().item()
 
 
-UNCERTAINTIES = ("mutual_information", "expected_entropy", "predictive_entropy")
-
-
 def binned(p: Tensor, hit: Tensor) -> Tensor:
     """Sum probabilities, hits and pixels in each bin of probability: (3, NUM_BINS) on the CPU, of two vectors."""
     place = (p * NUM_BINS).long().clamp(max=NUM_BINS - 1)
@@ -105,16 +111,11 @@ def binned(p: Tensor, hit: Tensor) -> Tensor:
     ).cpu()
 
 
-def calibration_error(bins: Tensor) -> float:
-    """Average how far confidence and accuracy of each bin lie apart, over pixels."""
+def calibration(bins: Tensor) -> dict[str, float]:
+    """Average how far confidence and accuracy of each bin lie apart, and how far the former is above, over pixels."""
     confidence, hits, count = bins
-    return ((confidence - hits).abs().sum() / count.sum()).item()
-
-
-def overconfidence(bins: Tensor) -> float:
-    """Say by how much the mean confidence is above the accuracy."""
-    confidence, hits, count = bins
-    return ((confidence - hits).sum() / count.sum()).item()
+    gaps = {"ece": (confidence - hits).abs(), "overconfidence": confidence - hits}
+    return {name: (gap.sum() / count.sum()).item() for name, gap in gaps.items()}
 
 
 def _means(total: Tensor, count: Tensor) -> list[float | None]:
@@ -151,9 +152,7 @@ def calibration_by_averages(pictures: Iterable[tuple[Tensor, Tensor]]) -> Plain:
                 sums = binned(p[chosen], (label == labels)[chosen])
                 name = f"{average}, {pixels}"
                 bins[name] = bins.get(name, torch.zeros_like(sums)) + sums
-    return {
-        name: {"ece": calibration_error(each), "overconfidence": overconfidence(each)} for name, each in bins.items()
-    }
+    return {name: calibration(each) for name, each in bins.items()}
 
 
 def pixel_nll(logits: Tensor, labels: Tensor) -> Tensor:
@@ -170,3 +169,47 @@ def noisy_log_probabilities(output: Tensor, noise: Tensor) -> Tensor:
     logits, log_variance = output.chunk(2, dim=1)
     drawn = logits + noise * torch.exp(0.5 * log_variance)
     return torch.logsumexp(torch.log_softmax(drawn, dim=2), dim=0) - math.log(len(drawn))
+
+
+def normalised_by(model: nn.Module, crops: Iterable[Tensor]) -> dict[str, nn.Module]:
+    """Networks with the statistics of training under masks, of the same crops without masks, and of each picture."""
+    without_masks, by_picture = copy.deepcopy(model), copy.deepcopy(model)
+    for norm in _norms(by_picture):
+        norm.running_mean = norm.running_var = None
+    for norm in _norms(without_masks):
+        norm.reset_running_stats()
+        norm.momentum = None
+        norm.train()
+    with torch.no_grad():
+        for x in crops:
+            without_masks(x)
+    return {"masked training": model, "training without masks": without_masks.eval(), BY_PICTURE: by_picture}
+
+
+def _norms(model: nn.Module) -> list[nn.BatchNorm2d]:
+    return [module for module in model.modules() if isinstance(module, nn.BatchNorm2d)]
+
+
+def miou_by_draws(
+    model: nn.Module,
+    pictures: Pictures,
+    *,
+    num_classes: int,
+    num_samples: int,
+    autocast: Callable[[], AbstractContextManager[None]],
+) -> Plain:
+    """Mean IoU without draws, and for numbers of draws with the mean of their probabilities and of their logits."""
+    counts: dict[tuple[str, int], Tensor] = {}
+    numbers = [*(n for n in FEW if n < num_samples), num_samples]
+    for x, truth in pictures:
+        with torch.no_grad(), autocast():
+            plain = model(x).float()
+            drawn = torch.stack([each.float() for each in sample(model, x, num_samples=num_samples, seed=0)])
+        scores = {("no draws", 0): plain}
+        scores |= {("probabilities", n): drawn[:n].softmax(2).mean(0) for n in numbers}
+        scores |= {("logits", n): drawn[:n].mean(0) for n in numbers}
+        for key, score in scores.items():
+            counted = confusion(truth, score.argmax(1).cpu(), num_classes)
+            counts[key] = counts.get(key, torch.zeros_like(counted)) + counted
+    found: Plain = {"draws": numbers, "no draws": mean_iou(counts["no draws", 0])}
+    return found | {how: [mean_iou(counts[how, n]) for n in numbers] for how in ("probabilities", "logits")}

@@ -12,27 +12,26 @@ from torch import Tensor, nn
 from torch.utils.data import BatchSampler, DataLoader, RandomSampler
 
 from gumdrop.likelihoods import ClassificationPrediction
-from gumdrop.machine.files import replacing
 from gumdrop.machine.threads import limited_threads
-from gumdrop.networks import dropout_rates, fix_dropout, learn_dropout, set_strength
+from gumdrop.networks import fix_dropout, learn_dropout, set_strength
 from gumdrop.prediction import predict_classification, sample
 from gumdrop.training import FitResult, fit
 from gumdrop_experiments.camvid import ALL_VARIANTS, VARIANTS, Settings
-from gumdrop_experiments.camvid.crops import Crops, as_input
-from gumdrop_experiments.camvid.draws import BY_PICTURE, miou_by_draws, normalised_by
-from gumdrop_experiments.camvid.networks import NETWORKS
 from gumdrop_experiments.camvid.scores import (
+    BY_PICTURE,
     PixelScores,
     calibration_by_averages,
     confusion,
     mean_iou,
+    miou_by_draws,
     noisy_log_probabilities,
+    normalised_by,
     pixel_nll,
 )
-from gumdrop_experiments.data.camvid import CAMVID_CLASSES, LabelledPictures, read_camvid
-from gumdrop_experiments.harness import Plain, Prior, WithPictures, part_name, prior_of, rate_of
-from gumdrop_experiments.harness.run import Run
-from gumdrop_experiments.training import seeded
+from gumdrop_experiments.data.camvid import CAMVID_CLASSES, Crops, LabelledPictures, as_input, read_camvid
+from gumdrop_experiments.harness import Plain, Prior, Run, WithPictures, part_name, prior_of, rate_of
+from gumdrop_experiments.networks.segmentation import NETWORKS
+from gumdrop_experiments.training import rates_over, save_weights, seeded
 
 LR, MAX_NORM = 2e-3, 10.0
 TRAIN, VALIDATION = "miou_train", "miou_validation"
@@ -96,6 +95,11 @@ class _Scenes:
         count = 1 if torch.device(self.run.options.device).type == "cpu" else most
         return zip(pictures.pictures.split(count), pictures.labels.split(count), strict=True)
 
+    def crops(self) -> DataLoader[tuple[Tensor, Tensor]]:
+        """Batches to train on, in an order that torch's default generator draws."""
+        sampler = BatchSampler(RandomSampler(range(len(self.train.labels))), self.settings.batch_size, drop_last=False)
+        return DataLoader(Crops(self.train, self.settings.crop), sampler=sampler, batch_size=None)
+
     def autocast(self) -> AbstractContextManager[None]:
         """Compute a network in the type that it was trained in."""
         device = torch.device(self.run.options.device).type
@@ -109,13 +113,12 @@ def _train_and_score(scenes: _Scenes, variant: str, seed: int) -> Plain:
     """Train a network, keep it in a file, and score the test pictures."""
     model = _build(scenes, variant, seed)
     result = _train(scenes, model, variant, seed)
-    with replacing(_place(scenes, variant, seed), "wb") as file:
-        torch.save(model.state_dict(), file)
+    save_weights(model, _place(scenes, variant, seed))
     pixels = scenes.settings.crop**2
     return {
         "nll": [record.nll / scenes.pictures_per_crop / pixels for record in result.history],
         **{name: [(record.measured or {}).get(name) for record in result.history] for name in (TRAIN, VALIDATION)},
-        "rates": {name: [record.rates[name] for record in result.history] for name in dropout_rates(model)},
+        "rates": rates_over(result),
         "parameters": sum(parameter.numel() for parameter in model.parameters()),
         "draws": _scores(scenes, model, variant, seed, draws=True),
         "no_draws": _scores(scenes, model, variant, seed, draws=False),
@@ -155,10 +158,9 @@ def _train(scenes: _Scenes, model: nn.Module, variant: str, seed: int) -> FitRes
             found[VALIDATION] = _validation_miou(scenes, model, variant)
         return found
 
-    sampler = BatchSampler(RandomSampler(range(len(scenes.train.labels))), settings.batch_size, drop_last=False)
     return fit(
         model,
-        DataLoader(Crops(scenes.train, settings.crop), sampler=sampler, batch_size=None),
+        scenes.crops(),
         likelihood=nll,
         epochs=settings.epochs,
         lr=LR,
@@ -173,7 +175,6 @@ def _train(scenes: _Scenes, model: nn.Module, variant: str, seed: int) -> FitRes
 
 
 def _validation_miou(scenes: _Scenes, model: nn.Module, variant: str) -> float:
-    """Score the validation pictures, without masks."""
     counts = torch.zeros(NUM_CLASSES, NUM_CLASSES, dtype=torch.float64)
     for some, truth in scenes.batches(scenes.validation):
         label = _predict(scenes, model, some, variant, seed=0, draws=False).label.cpu()
@@ -240,11 +241,7 @@ def _by_draws(scenes: _Scenes, variant: str, seed: int) -> Plain:
     settings, device = scenes.settings, scenes.run.options.device
     model = _trained(scenes, variant, seed)
     with seeded(seed), scenes.autocast():
-        sampler = BatchSampler(RandomSampler(range(len(scenes.train.labels))), settings.batch_size, drop_last=False)
-        crops = [
-            x.to(device) for x, _ in DataLoader(Crops(scenes.train, settings.crop), sampler=sampler, batch_size=None)
-        ]
-        models = normalised_by(model, crops)
+        models = normalised_by(model, [x.to(device) for x, _ in scenes.crops()])
     how: Plain = {"num_classes": NUM_CLASSES, "num_samples": settings.num_samples, "autocast": scenes.autocast}
     found = {}
     for name, normalised in models.items():

@@ -12,8 +12,7 @@ from gumdrop_experiments.harness import About, BaseSettings, flag
 
 ABOUT = About(
     shows="a pole swung up from few trials, in a model whose learned rates fall as the data grow",
-    minutes=51,
-    quick_minutes=1,
+    minutes=(51, 1),
     source="Gal, McAllister & Rasmussen 2016, DeepPILCO: a cumulative reward near 16.5 of 25",
 )
 
@@ -22,8 +21,6 @@ PUBLISHED = 16.5
 
 
 class Settings(BaseSettings):
-    """The flags of `cartpole`."""
-
     environment: Literal["swing-up", "pendulum"] = "swing-up"
     """What to control: the pole on a cart, or Gymnasium's Pendulum-v1."""
     trials: int = flag(20, least=2, quick=4)

@@ -12,8 +12,7 @@ from PIL import Image, ImageDraw, ImageFont
 from gumdrop.machine.files import replacing
 from gumdrop.views import plots
 from gumdrop_experiments.cartpole.control import CartPole
-from gumdrop_experiments.cartpole.control.drawing import draw_cart_pole
-from gumdrop_experiments.cartpole.control.swing_up import MAX_FORCE, SECONDS
+from gumdrop_experiments.cartpole.control.swing_up import MAX_FORCE, SECONDS, draw_cart_pole
 from gumdrop_experiments.harness import Plain
 
 FRAMES_PER_STEP = 2

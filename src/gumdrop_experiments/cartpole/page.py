@@ -15,8 +15,7 @@ from gumdrop.views import plots
 from gumdrop_experiments.cartpole import PUBLISHED
 from gumdrop_experiments.cartpole.control.swing_up import SECONDS
 from gumdrop_experiments.cartpole.film import film
-from gumdrop_experiments.cartpole.references import CRITERION
-from gumdrop_experiments.cartpole.study import fan_trials
+from gumdrop_experiments.cartpole.study import CRITERION, fan_trials
 from gumdrop_experiments.harness import Plain
 from gumdrop_experiments.pages import Page, Picture, Table, band, dress, legend_below, subplots
 
@@ -108,7 +107,6 @@ def _table(summary: Plain, references: Plain) -> Table:
 
 
 def _rewards(variants: Variants, references: Plain, *, published: float | None) -> Figure:
-    """Cumulative reward of each trial: that trial itself, and the mean over many starts."""
     drawing, panels = subplots(1, 2, sharey=True, size=(9, 4.2))
     reads: tuple[Callable[[Any], float], ...] = (lambda row: row["reward"], lambda row: row["evaluation"]["reward"])
     for ax, read, title in zip(panels, reads, ("the trial", "the same policy, mean of 100 starts"), strict=True):
@@ -126,7 +124,6 @@ def _rewards(variants: Variants, references: Plain, *, published: float | None) 
 
 
 def _rates(runs: Sequence[Sequence[Plain]]) -> Figure:
-    """The learned rate of each layer after each trial."""
     drawing, ax = subplots(size=(6.4, 3.8))
     for layer, (label, colour) in enumerate(zip(LAYERS, (plots.PALETTE[3], plots.BLUE, plots.GREEN), strict=True)):
         _band(ax, np.array([[row["rates"][layer] for row in run[1:]] for run in runs]), colour, label, first=2)
@@ -137,7 +134,6 @@ def _rates(runs: Sequence[Sequence[Plain]]) -> Figure:
 
 
 def _uncertainty(variants: Variants) -> Figure:
-    """What the model says that it does not know of a swing-up, its error, and its log likelihood."""
     drawing, panels = subplots(1, 3, size=(10, 3.8))
     panels[1].sharey(panels[0])
     titles = {"epistemic": "epistemic SD", "error": "RMS error", "log_likelihood": "log likelihood, nats"}
@@ -159,7 +155,6 @@ def _uncertainty(variants: Variants) -> Figure:
 
 
 def _fan(runs: Mapping[str, Sequence[Plain]]) -> Figure:
-    """What particles expected of a trial, and what happened: distance of the tip from its goal."""
     chosen = fan_trials(len(runs["learned"]))
     size = 2.1 * len(chosen) + 0.6, 1.6 * len(runs) + 0.6
     drawing, panels = subplots(len(runs), len(chosen), sharex=True, sharey=True, squeeze=False, size=size)

@@ -16,9 +16,8 @@ from gumdrop_experiments.harness import About, BaseSettings, flag
 
 ABOUT = About(
     shows="extrapolating CO2 by drawn functions and Gaussian processes, scored against what came to pass",
-    minutes=700,
+    minutes=(700, 2),
     estimated=True,
-    quick_minutes=2,
     source="Gal & Ghahramani 2016 (arXiv:1506.02142), section 5.1: a figure; the curves in Xu, Zhao & Zhao's tutorial",
     data=("co2",),
 )
@@ -27,12 +26,10 @@ PUBLISHED = {"relu-scripts": ".12 → 5.0", "tanh-scripts": ".10 → .09"}
 """SDs of drawn functions in the tutorial's own record, mlp2_sim_results.txt: at x = 1.72 and 3.5."""
 
 KINDS = ("scripts", "fixed", "narrow", "held", "learned")
-"""Kinds of networks, each of ReLU and of tanh units; `gumdrop_experiments.co2.networks.NETWORKS` builds them."""
+"""Kinds of networks, each of ReLU and of tanh units; `gumdrop_experiments.co2.training.NETWORKS` builds them."""
 
 
 class Settings(BaseSettings):
-    """The flags of `co2`."""
-
     steps: int = flag(20_000, least=1, quick=2000)
     """Steps of the networks with fixed rates, each on all 272 months. The tutorial's scripts have 1,000,000."""
     learned_steps: int = flag(100_000, least=1, quick=2000)

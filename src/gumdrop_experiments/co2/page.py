@@ -170,7 +170,6 @@ def _of_kind(results: Plain, kind: str) -> list[Plain]:
 
 
 def _record(results: Plain) -> Figure:
-    """Draw the record as the networks get it, and what followed."""
     drawing, ax = subplots(size=(10, 3))
     _data(ax, results)
     dress(ax, x="month, standardised", y="CO₂ less trend, standardised")
@@ -179,7 +178,6 @@ def _record(results: Plain) -> Figure:
 
 
 def _panels(results: Plain, kind: str) -> Figure:
-    """Draw weight averaging, a Gaussian process, and drawn functions of the networks, with bands of two SDs."""
     x, process, networks = results["asked"], BESIDE.get(kind, ""), _of_kind(results, kind)
     grid = (2, 2) if len(networks) > 1 else (3, 1)
     drawing, axes = subplots(*grid, sharex=True, sharey=True, squeeze=False, size=(10, 1.2 + 2.5 * grid[0]))
@@ -231,7 +229,6 @@ def _band(ax: Axes, x: Any, mean: Any, std: Any, colour: str, label: str) -> Non
 
 
 def _fit(networks: Plain) -> Figure:
-    """Draw the share of the seasons that each network explains, its error, and the learned rates, over steps."""
     drawing, (seasons, errors, rates) = subplots(1, 3, size=(11, 3.6))
     colours = dict(zip(KINDS, (plots.INK, *plots.PALETTE), strict=False))
     for name, network in networks.items():
@@ -255,8 +252,8 @@ def _fit(networks: Plain) -> Figure:
 def hyper_parameters(processes: Plain) -> Figure:
     """Draw trace, autocorrelation and forest of each hyper-parameter, a row each, and the point estimate."""
     found, point = processes["sampled"], point_estimate(processes["squared-exponential"])
-    drawing = Figure(figsize=(11, 2.1 * len(point) + 0.6), layout="constrained")
-    for row, (name, value) in zip(drawing.subplots(len(point), 3), point.items(), strict=True):
+    drawing, panels = subplots(len(point), 3, size=(11, 2.1 * len(point) + 0.6))
+    for row, (name, value) in zip(panels, point.items(), strict=True):
         one = found["parameters"][name]
         every = found["chains"]["draws"] / len(one["trace"][0])
         for draws, lags, colour in zip(one["trace"], one["autocorrelation"], plots.PALETTE, strict=False):

@@ -3,21 +3,18 @@
 from collections.abc import Iterable
 from functools import partial
 
-from gumdrop_experiments.co2 import KINDS, Settings, sampled
-from gumdrop_experiments.co2.networks import NETWORKS, build
+from gumdrop_experiments.co2 import KINDS, Settings, processes
 from gumdrop_experiments.co2.processes import kernels, process
 from gumdrop_experiments.co2.series import ASKED, Series, series
-from gumdrop_experiments.co2.training import Schedule, extrapolate, steps_done, train
+from gumdrop_experiments.co2.training import NETWORKS, Schedule, build, extrapolate, steps_done, train
 from gumdrop_experiments.data.download import sha256_of
 from gumdrop_experiments.data.mauna_loa import MAUNA_LOA, read_mauna_loa
-from gumdrop_experiments.harness import Plain, data_folder
-from gumdrop_experiments.harness.run import Run
+from gumdrop_experiments.harness import Plain, Run, data_folder
 from gumdrop_experiments.pages import rounded
 
 RESTARTS, QUICK_RESTARTS = 2, 0
 """Further starts of the search for the parameters of a kernel."""
 HYPER_PARAMETERS_ASKED = 1000
-"""Draws of hyper-parameters that predict."""
 
 
 def study(settings: Settings, run: Run) -> Plain:
@@ -26,10 +23,10 @@ def study(settings: Settings, run: Run) -> Plain:
     data = series(read_mauna_loa(place))
     restarts = QUICK_RESTARTS if run.options.quick else RESTARTS
     calls = {f"gp-{name}": partial(process, data, name, restarts) for name in kernels(data)}
-    if sampled.installed():
+    if processes.installed():
         warmup = settings.chain_draws * 2 // 5
-        chains = sampled.Chains(settings.chains, warmup, settings.chain_draws, HYPER_PARAMETERS_ASKED)
-        calls["gp-sampled"] = partial(sampled.sampled_process, data, chains, run.options.seed)
+        chains = processes.Chains(settings.chains, warmup, settings.chain_draws, HYPER_PARAMETERS_ASKED)
+        calls["gp-sampled"] = partial(processes.sampled_process, data, chains, run.options.seed)
     else:
         print("co2: numpyro is not installed, so gp-sampled is left out (pip install 'gumdrop[mcmc]')")
     kinds = settings.networks or KINDS

@@ -1,13 +1,14 @@
-"""Pictures with a class for each pixel, in the folder layout of SegNet's tutorial."""
+"""Pictures with a class for each pixel, in the folder layout of SegNet's tutorial, and as a network gets them."""
 
 import os
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from PIL import Image, UnidentifiedImageError
 from torch import Tensor
+from torch.utils.data import Dataset
 
 from gumdrop.attribution import ImageFileError
 from gumdrop_experiments.harness import RunOptions, data_folder
@@ -29,6 +30,8 @@ CAMVID_COLOURS = {
 CAMVID_CLASSES = tuple(CAMVID_COLOURS)
 VOID = 11
 """Marks pixels that have no class; they count in no loss and no score."""
+MEAN, STD = 0.4, 0.3
+"""Roughly those of the pictures, in 0..1."""
 
 
 class LabelledPictures(NamedTuple):
@@ -86,3 +89,31 @@ def _read(path: Path, mode: str, size: tuple[int, int] | None, resampling: Image
             return np.array(image)
     except (FileNotFoundError, UnidentifiedImageError, OSError) as error:
         raise ImageFileError(f"{path} cannot be read as a picture ({error})") from error
+
+
+class Crops(Dataset[tuple[Tensor, Tensor]]):
+    """Random crops, half of them mirrored, a batch at a time; torch's default generator draws them."""
+
+    def __init__(self, pictures: LabelledPictures, size: int) -> None:
+        self.pictures, self.size = pictures, size
+
+    def __len__(self) -> int:
+        return len(self.pictures.labels)
+
+    def __getitem__(self, rows: Any) -> tuple[Tensor, Tensor]:
+        images, labels = [], []
+        for row in rows:
+            height, width = self.pictures.labels[row].shape
+            top = int(torch.randint(height - self.size + 1, ()))
+            left = int(torch.randint(width - self.size + 1, ()))
+            place = (..., slice(top, top + self.size), slice(left, left + self.size))
+            image, label = self.pictures.pictures[row][place], self.pictures.labels[row][place]
+            mirrored = bool(torch.rand(()) < 0.5)
+            images.append(image.flip(-1) if mirrored else image)
+            labels.append(label.flip(-1) if mirrored else label)
+        return as_input(torch.stack(images)), torch.stack(labels)
+
+
+def as_input(pictures: Tensor) -> Tensor:
+    """Scale pictures of bytes to inputs of about zero mean and unit variance."""
+    return (pictures.float() / 255 - MEAN) / STD

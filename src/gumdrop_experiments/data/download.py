@@ -24,7 +24,6 @@ class RemoteFile(NamedTuple):
     """A file that can be had from one or several places."""
 
     name: str
-    """Name that it gets."""
     urls: tuple[str, ...]
     """Where it is, to be tried in turn."""
     sha256: str | None

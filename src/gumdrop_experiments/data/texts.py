@@ -47,7 +47,6 @@ class Sentences(NamedTuple):
     """Sentences or phrases with a class for each."""
 
     words: list[list[str]]
-    """The words of each."""
     labels: Tensor
     """Classes, shape (N,), int64."""
 
@@ -107,6 +106,19 @@ def read_sst(folder: str | os.PathLike[str], part: str) -> Sentences:
         words.append(sentence)
         labels.append(int(label))
     return Sentences(words, torch.tensor(labels))
+
+
+def encoded_sst(folder: str | os.PathLike[str], most: Sequence[int | None]) -> tuple[list[tuple[Tensor, Tensor]], int]:
+    """Read the parts to train with, to validate and to test, at most so many sentences of each.
+
+    Gives words as numbers, those of all training sentences, with classes; and how many numbers there are.
+    """
+    parts = [read_sst(folder, part) for part in ("train", "dev", "test")]
+    vocabulary = Vocabulary(parts[0].words)
+    pairs = [
+        (vocabulary.encode(part.words[:count]), part.labels[:count]) for part, count in zip(parts, most, strict=True)
+    ]
+    return pairs, len(vocabulary)
 
 
 def read_sst_phrases(folder: str | os.PathLike[str]) -> Sentences:

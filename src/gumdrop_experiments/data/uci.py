@@ -1,4 +1,4 @@
-"""Regression sets with fixed training and test splits, in the folder layout of the UCI benchmarks.
+"""Sets of numbers: tables in CSV files, and sets with fixed splits, in the folder layout of the UCI benchmarks.
 
 A folder holds ``data.txt`` (numbers, a row for each example), ``index_features.txt`` and ``index_target.txt`` (column
 numbers from 0), and ``index_train_K.txt`` and ``index_test_K.txt`` (row numbers from 0) for each split K from 0.
@@ -11,8 +11,10 @@ References:
 import os
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
+import pandas as pd
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
@@ -28,11 +30,8 @@ class Split:
     x_train: Tensor
     """Inputs to train on, shape (N, F)."""
     y_train: Tensor
-    """Targets to train on."""
     x_test: Tensor
-    """Inputs to predict."""
     y_test: Tensor
-    """Targets to predict."""
     y_mean: float
     """Mean of the training targets, in their units."""
     y_std: float
@@ -124,3 +123,32 @@ def standardised(
     x_train, x_test, *_ = scaled(x)
     y_train, y_test, y_mean, y_std = scaled(y)
     return Split(x_train, y_train, x_test, y_test, y_mean, y_std)
+
+
+class Source(NamedTuple):
+    """A file, and what of it is used."""
+
+    file: str
+    """Its path in the folder of the tables."""
+    target: str
+    unused: tuple[str, ...] = ()
+    """Columns that are no inputs: parts of the target, numbers of rows, dates that others repeat."""
+
+
+TABLES = {
+    "airfoil": Source("airfoil/airfoil.csv", "target"),
+    "bike-sharing": Source("bike-sharing/hour.csv", "cnt", ("casual", "registered", "instant", "dteday")),
+}
+
+
+def read_table(folder: Path, name: str) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Read inputs (N, F) and targets (N, 1) of a table, in their units."""
+    file, target, unused = TABLES[name]
+    frame = pd.read_csv(folder / file)
+    if missing := {target, *unused} - set(frame.columns):
+        raise ValueError(f"{folder / file} must have the columns {sorted(missing)}, got {list(frame.columns)}")
+    inputs = frame.drop(columns=[target, *unused])
+    try:
+        return inputs.to_numpy(np.float64), frame[[target]].to_numpy(np.float64)
+    except ValueError as error:
+        raise ValueError(f"{folder / file} must hold numbers in {list(inputs.columns)} ({error})") from error

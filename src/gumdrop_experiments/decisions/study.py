@@ -20,8 +20,7 @@ from threadpoolctl import threadpool_limits
 
 from gumdrop.estimators import ConcreteDropoutClassifier, ConcreteDropoutRegressor
 from gumdrop.metrics import choose, outlier_p_values
-from gumdrop_experiments.harness import BaseSettings, Plain
-from gumdrop_experiments.harness.run import Run
+from gumdrop_experiments.harness import BaseSettings, Plain, Run
 
 PASSES = 200
 """Of networks that are trained anew after each batch of labels."""
@@ -36,7 +35,6 @@ CHOICES: dict[str, Callable[[Any, int, int], torch.Tensor]] = {
     "highest mutual information": lambda prediction, count, seed: choose(prediction.mutual_information, count),
     "in proportion to it": lambda prediction, count, seed: choose(prediction.mutual_information, count, seed=seed),
 }
-"""How the next rows to label are chosen."""
 SEEDS, LABEL_SEEDS, QUICK_SEEDS = 5, 3, 2
 ROUNDS, QUICK_ROUNDS = 4, 1
 QUICK_PASSES = 3

@@ -11,8 +11,7 @@ from gumdrop_experiments.harness import About, BaseSettings, RunOptions, flag, k
 
 ABOUT = About(
     shows="from letters to phones (CMUdict): fixed, broken and learned rates, and uncertainty that announces errors",
-    minutes=150,
-    quick_minutes=3,
+    minutes=(150, 3),
     source="a replication report on Concrete Dropout in LSTMs; literature on CMUdict",
     data=("g2p",),
 )
@@ -29,8 +28,6 @@ SPELLERS = ("learned", "fixed 0.2")
 
 
 class Settings(BaseSettings):
-    """The flags of `g2p`."""
-
     stress: bool = False
     """Keep the digits that mark stress on vowels."""
     words: int | None = flag(None, least=1, quick=6000)

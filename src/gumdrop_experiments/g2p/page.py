@@ -143,7 +143,6 @@ def _examples_table(variant: str, examples: Sequence[Plain]) -> Table:
 
 
 def _pooled(readers: Plain) -> Figure:
-    """The report's two figures: learning curves of all settings, and the rates of those that learn them."""
     some = next(iter(readers.values()))["history"]
     scores = {name: title for name, title in SCORES.items() if name in some}
     learners = [name for name, each in readers.items() if not name.startswith("fixed") and len(each["rates"]) > 1]
@@ -181,7 +180,6 @@ def _look(variant: str) -> Plain:
 
 
 def _spellers(results: Plain) -> Figure:
-    """Learning curves of the network with attention, and its learned rates."""
     drawing, (curves, rates) = subplots(1, 2, size=(10, 3.8))
     for variant in (variant for variant in SPELLERS if variant in results["spellers"]):
         history = results["spellers"][variant]["history"]
@@ -196,10 +194,8 @@ def _spellers(results: Plain) -> Figure:
 
 
 def _disagreement(results: Plain) -> Figure:
-    """How often words are wrong, by how much drawn functions disagree on their phones."""
-    drawing = Figure(figsize=(10, 3.6), layout="constrained")
-    panels = drawing.subplots(1, len(results["spellers"]), sharey=True, squeeze=False)[0]
-    for ax, (variant, each) in zip(panels, results["spellers"].items(), strict=True):
+    drawing, panels = subplots(1, len(results["spellers"]), sharey=True, squeeze=False, size=(10, 3.6))
+    for ax, (variant, each) in zip(panels[0], results["spellers"].items(), strict=True):
         disagreements = np.asarray(each["judged"]["doubt"])
         wrong = np.asarray(each["judged"]["wrong"], dtype=float)
         groups = np.array_split(np.argsort(disagreements, kind="stable"), min(10, len(disagreements)))
@@ -209,5 +205,5 @@ def _disagreement(results: Plain) -> Figure:
         ax.axhline(100 * wrong.mean(), color=plots.INK, linewidth=1, linestyle=":")
         ax.set_xticks([0, len(groups)], ["least", "most"])
         dress(ax, title=f"{variant}: wrong words by disagreement", x="disagreement of drawn functions")
-    panels[0].set_ylabel("words said wrong, %")
+    panels[0, 0].set_ylabel("words said wrong, %")
     return drawing

@@ -1,29 +1,118 @@
 """The network with attention: trained, kept in a file, and heard as it says the test words, alone or with others."""
 
+import math
 import statistics
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 import torch
+from rapidfuzz.distance import Levenshtein
 from sklearn.metrics import roc_auc_score
 from torch import Tensor
 
-from gumdrop.machine.files import replacing
+from gumdrop.likelihoods import ClassificationPrediction
 from gumdrop.networks import fix_dropout, learn_dropout
+from gumdrop.prediction import sample
 from gumdrop_experiments.g2p import Settings
-from gumdrop_experiments.g2p.decoding import beam_search, count_errors, judge
-from gumdrop_experiments.g2p.training import recorded, train
-from gumdrop_experiments.g2p.words import Words, until_end
-from gumdrop_experiments.harness import Plain, part_name, rate_of
-from gumdrop_experiments.harness.run import Run
-from gumdrop_experiments.networks.spellers import Speller
-from gumdrop_experiments.training import seeded
+from gumdrop_experiments.g2p.training import Words, train, until_end
+from gumdrop_experiments.harness import Plain, Run, part_name, rate_of
+from gumdrop_experiments.networks.spellers import Speller, phone_nll
+from gumdrop_experiments.training import save_weights, seeded
 
 BEAM, WORDS_AT_ONCE = 5, 200
 UNCERTAINTIES = ("disagreement on phones", "mutual information of the list", "entropy of the list", "improbability")
 EXAMPLES, WAYS_SHOWN = 6, 3
 """Words with the most disagreement, and as many with the least, that the page shows."""
+
+
+@torch.inference_mode()
+def beam_search(models: Sequence[Speller], words: Tensor, *, width: int, longest: int) -> tuple[Tensor, Tensor]:
+    """Find the most probable ways to say words (N, L), phone by phone, as the mean of models has it.
+
+    Gives phones, (N, width, longest), 0 behind the end, the most probable way first, and their log probabilities.
+    """
+    count = len(words)
+    read = []
+    for model in models:
+        memory, present = model.read(words)
+        read.append((memory.repeat_interleave(width, dim=0), present.repeat_interleave(width, dim=0)))
+    said = torch.full((count * width, 1), Speller.START)
+    said_so_far = torch.zeros(count, width, 0, dtype=torch.long)
+    # At the start all ways are the same one.
+    scores = torch.full((count, width), -torch.inf)
+    scores[:, 0] = 0
+    states: list[tuple[Tensor, Tensor] | None] = [None] * len(models)
+    for _ in range(longest):
+        steps = [
+            model.say(said, memory, present, state)
+            for model, (memory, present), state in zip(models, read, states, strict=True)
+        ]
+        each = torch.stack([torch.log_softmax(logits[:, -1], dim=-1) for logits, _ in steps])
+        log_p = (torch.logsumexp(each, dim=0) - math.log(len(models))).view(count, width, -1)
+        log_p[:, :, [0, Speller.START]] = -torch.inf
+        if said_so_far.shape[2]:  # a way that has ended goes on with nothing, at no cost
+            ended = (said_so_far == Speller.END).any(2)
+            log_p[ended] = -torch.inf
+            log_p[..., 0][ended] = 0
+        phones = log_p.shape[2]
+        scores, best = (scores.unsqueeze(2) + log_p).flatten(1).topk(width, dim=1)
+        parent, phone = best // phones, best % phones
+        said_so_far = torch.cat(
+            [said_so_far.gather(1, parent.unsqueeze(2).expand_as(said_so_far)), phone[..., None]], 2
+        )
+        rows = (parent + width * torch.arange(count).unsqueeze(1)).flatten()
+        states = [(h[:, rows], c[:, rows]) for _, (h, c) in steps]
+        said = phone.view(-1, 1)
+        if (said_so_far == Speller.END).any(2).all():
+            break
+    padding = longest - said_so_far.shape[2]
+    return torch.nn.functional.pad(said_so_far, (0, padding)), scores
+
+
+def judge(
+    models: Sequence[Speller], words: Tensor, ways: Tensor, *, num_samples: int, seed: int
+) -> tuple[ClassificationPrediction, Tensor]:
+    """Ask drawn functions of all models how probable each way to say a word is.
+
+    The ways of one word, (N, B, T), are the classes, and one more stands for all that are not listed. Gives their
+    probabilities, and the mean over draws of the uncertainty about each next phone that drawn functions disagree on,
+    summed over the most probable way, (N,), in nats.
+    """
+    count, width, _ = ways.shape
+    flat = ways.flatten(0, 1)
+    start = torch.full((len(flat), 1), Speller.START)
+    rows = torch.cat([words.repeat_interleave(width, dim=0), start, flat[:, :-1]], dim=1)
+    with torch.inference_mode():
+        logits = torch.cat([sample(model, rows, num_samples=num_samples, seed=seed) for model in models])
+        listed = torch.stack([-phone_nll(draw, flat) for draw in logits]).view(-1, count, width)
+        rest = torch.log1p(-listed.exp().sum(2, keepdim=True).clamp(max=1 - 1e-6))
+        log_p = torch.cat([listed, rest], dim=2)
+        entropy = torch.special.entr(log_p.exp()).sum(2).mean(0)
+        mixture = torch.logsumexp(log_p, dim=0) - math.log(len(log_p))
+        best = mixture[:, :width].argmax(1)
+        steps = logits.view(-1, count, width, *logits.shape[2:])[:, torch.arange(count), best]
+        return ClassificationPrediction(mixture, entropy), _disagreement(steps, ways[torch.arange(count), best])
+
+
+def _disagreement(logits: Tensor, phones: Tensor) -> Tensor:
+    """Mutual information of function and next phone, summed over the phones of a word."""
+    log_p = torch.log_softmax(logits.float(), dim=-1)
+    mean = torch.logsumexp(log_p, dim=0).exp() / len(log_p)
+    information = torch.special.entr(mean).sum(-1) - torch.special.entr(log_p.exp()).sum(-1).mean(0)
+    return (information * (phones[:, : information.shape[1]] != 0)).sum(1)
+
+
+def count_errors(
+    said: Sequence[tuple[int, ...]], references: Sequence[Sequence[tuple[int, ...]]]
+) -> tuple[Tensor, float]:
+    """Say which words are said in no way of the dictionary, (N,), and the share of phones that are to be changed."""
+    distances, lengths = [], []
+    for phones, ways in zip(said, references, strict=True):
+        distance, length = min((Levenshtein.distance(phones, way), len(way)) for way in ways)
+        distances.append(distance)
+        lengths.append(length)
+    return torch.tensor(distances) > 0, sum(distances) / sum(lengths)
 
 
 class _Heard(NamedTuple):
@@ -41,7 +130,7 @@ def spelling(run: Run, words: Words, settings: Settings, variant: str, member: i
     """Train a network with attention, keep it in a file, and hear it say the test words."""
     name, seed = speller_name(variant, member), run.options.seed + member
     model = _build(words, variant, seed)
-    result = train(
+    trained = train(
         run,
         model,
         words.for_speller(),
@@ -51,11 +140,10 @@ def spelling(run: Run, words: Words, settings: Settings, variant: str, member: i
         lr=3e-3,
         lengthscale=settings.lengthscale,
     )
-    with replacing(_place(run, variant, member), "wb") as file:
-        torch.save(model.state_dict(), file)
+    save_weights(model, _place(run, variant, member))
     heard = _hear([model.eval()], words, settings.num_samples, run.options.seed)
     return {
-        **recorded(result),
+        **trained,
         "parameters": sum(parameter.numel() for parameter in model.parameters()),
         "judged": _judged(heard, words),
     }
@@ -110,17 +198,15 @@ def _judged(heard: _Heard, words: Words) -> Plain:
     results: Plain = {"words": len(heard.ways)}
     for how, scores in zip(("no_draws", "draws"), heard.log_p, strict=True):
         chosen = [word[best] for word, best in zip(heard.ways, scores.argmax(1).tolist(), strict=True)]
-        errors = count_errors(chosen, references)
-        results[how] = {"wer": errors.wrong.double().mean().item(), "per": errors.phone_errors}
+        wrong, phone_errors = count_errors(chosen, references)
+        results[how] = {"wer": wrong.double().mean().item(), "per": phone_errors}
     results["any_of_the_best"] = statistics.fmean(
         any(way in reference for way in word) for word, reference in zip(heard.ways, references, strict=True)
     )
-    results["auroc"] = {
-        name: _auroc(errors.wrong, row) for name, row in zip(UNCERTAINTIES, heard.uncertainties, strict=True)
-    }
+    results["auroc"] = {name: _auroc(wrong, row) for name, row in zip(UNCERTAINTIES, heard.uncertainties, strict=True)}
     results["doubt"] = heard.uncertainties[0].tolist()
-    results["wrong"] = errors.wrong.int().tolist()
-    results["examples"] = _examples(heard, words, errors.wrong)
+    results["wrong"] = wrong.int().tolist()
+    results["examples"] = _examples(heard, words, wrong)
     return results
 
 

@@ -17,9 +17,8 @@ from gumdrop_experiments.harness import About, BaseSettings, RunOptions, flag, k
 
 ABOUT = About(
     shows="methods on held-out middles and ends of each input of the UCI sets, beside random splits",
-    minutes=150,
+    minutes=(150, 3),
     estimated=True,
-    quick_minutes=3,
     source="Foong et al. 2019, log likelihood on gap splits",
     data=("uci",),
 )
@@ -34,8 +33,6 @@ PUBLISHED: dict[str, dict[str, float]] = {
 
 
 class Settings(BaseSettings):
-    """The flags of `gaps`."""
-
     dataset: tuple[str, ...] = ()
     """Sets to run, by the names of their folders in DIR/uci; all by default."""
     methods: tuple[str, ...] = flag((), known=("method", "gumdrop_experiments.tables.methods.METHODS"))

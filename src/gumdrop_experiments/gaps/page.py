@@ -90,7 +90,6 @@ def _table(kind: str, name: str, each: Plain, published: Plain) -> Table:
 
 
 def _log_likelihoods(kinds: Plain, published: Plain) -> Figure:
-    """The log likelihood of each method on each kind of split, a panel for each set."""
     names = list(next(iter(kinds.values())))
     keys = list(next(iter(kinds.values()))[names[0]]["methods"])[::-1]
     figure, panels = panels_of(names, 2, panel=(3.8, 0.46 * len(keys) + 1.1), margin=2.4, sharey=True)

@@ -8,10 +8,9 @@ import numpy as np
 
 from gumdrop_experiments.data.uci import Split, splits_of
 from gumdrop_experiments.gaps import PUBLISHED, Settings
-from gumdrop_experiments.harness import Plain, data_folder
-from gumdrop_experiments.harness.run import Run
-from gumdrop_experiments.tables.running import fails, methods_of, scored, summary
-from gumdrop_experiments.tables.work import Task
+from gumdrop_experiments.harness import Plain, Run, data_folder
+from gumdrop_experiments.tables.study import fails, methods_of, scored, summary
+from gumdrop_experiments.tables.tasks import Task
 
 USUAL = ("gumdrop", "fixed", "mc-dropout", "deep-ensemble", "ngboost", "catboost", "forest")
 QUICK_SPLITS, QUICK_EPOCHS = 2, 5

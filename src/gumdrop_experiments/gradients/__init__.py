@@ -10,8 +10,7 @@ from gumdrop_experiments.harness import About, BaseSettings, flag
 
 ABOUT = About(
     shows="bias, variance and norms of gradient estimators for dropout rates, and whether they matter",
-    minutes=6,
-    quick_minutes=2,
+    minutes=(6, 2),
     source="supplement of Korsch et al. 2023 (arXiv:2307.14825): norms over 100 steps of 30 runs, as curves",
     data=("mnist", "uci"),
     threads=None,
@@ -19,8 +18,6 @@ ABOUT = About(
 
 
 class Settings(BaseSettings):
-    """The flags of `gradients`."""
-
     runs: int = flag(30, least=2, quick=4)
     """Searches for masks with each estimator; a standard deviation is of two at least."""
     iterations: int = flag(100, least=1, quick=10)

@@ -148,7 +148,6 @@ def _temperatures(found: Plain) -> list[str]:
 
 
 def _bias_variance(part: Plain) -> Figure:
-    """Standard deviation against bias of each estimator, both as shares of the exact gradient's norm."""
     drawing, panels = subplots(1, 2, sharex=True, sharey=True, size=(8.2, 3.6))
     for ax, (stage, title) in zip(panels, STAGES.items(), strict=True):
         found = part[stage]
@@ -167,7 +166,6 @@ def _bias_variance(part: Plain) -> Figure:
 
 
 def _norms(part: Plain) -> Figure:
-    """Norm of the gradient over searches: mean and one standard deviation over runs."""
     drawing, panels = subplots(2, 2, sharex=True, sharey=True, size=(8.2, 5.6))
     axes = panels.flat
     for ax, form in zip(axes, FORMS, strict=False):
@@ -186,7 +184,6 @@ def _norms(part: Plain) -> Figure:
 
 
 def _deviations(part: Plain) -> Figure:
-    """Standard deviation of the norm over runs: of the relaxed forms at each temperature, and of what has none."""
     drawing, (relaxed, others) = subplots(1, 2, sharex=True, sharey=True, size=(8.2, 3.4))
     for t, colour in zip(_temperatures(part), SHADES, strict=True):
         for form, line in zip(FORMS, ("-", "--", ":"), strict=True):

@@ -101,9 +101,7 @@ def _train(data: Split, way: str, epochs: int, seed: int) -> _Networks:
             x, y = data.x_train[:, rows], data.y_train[:, rows, 0]
             noise = [torch.rand(2, num_splits, len(rows), units, generator=generator) for units in nets.units]
             nll = _disarm_loss(nets, x, y, noise) if way == "DisARM" else _relaxed_loss(nets, x, y, noise, WAYS[way])
-            loss = nll.mean(dim=1).sum() + nets.kl() / num_rows
-            take_step(optimizer, loss)
-            schedule.step()
+            take_step(optimizer, nll.mean(dim=1).sum() + nets.kl() / num_rows, schedule)
     return nets
 
 

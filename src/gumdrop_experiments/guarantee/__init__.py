@@ -15,17 +15,14 @@ from gumdrop_experiments.harness import About, BaseSettings, flag
 
 ABOUT = About(
     shows="coverage of plain and conformal intervals: on tables, in groups, and while rows drift",
-    minutes=52,
-    quick_minutes=1,
+    minutes=(52, 1),
     source="none; MAPIE, crepes and CatBoost in the same run",
     data=("uci", "tables"),
 )
 
 
 class Settings(BaseSettings):
-    """The flags of `guarantee`."""
-
-    sets: tuple[str, ...] = flag((), known=("table", "gumdrop_experiments.guarantee.work.SETS"))
+    sets: tuple[str, ...] = flag((), known=("table", "gumdrop_experiments.guarantee.ways.SETS"))
     """Tables to run; all by default."""
     splits: int = flag(10, least=2, quick=2)
     """Random splits of each table."""

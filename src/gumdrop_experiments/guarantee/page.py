@@ -58,7 +58,6 @@ def _look(name: str, names: list[str]) -> Plain:
 
 
 def _coverage(results: Plain) -> Figure:
-    """A panel for each coverage, a row for each table."""
     tables, coverages = results["tables"], results["coverages"]
     names = [*dict.fromkeys(way for each in tables.values() for way in each["ways"])]
     drawing, panels = panels_of([f"{c:.0%}" for c in coverages], 4, panel=(2.5, 3.6), margin=1.6, sharey=True)

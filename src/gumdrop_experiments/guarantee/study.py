@@ -17,19 +17,22 @@ from gumdrop_experiments.guarantee.ways import (
     BY,
     CONFORMAL,
     COVERAGES,
+    FILES,
     PLAIN,
+    SETS,
     Ends,
-    Split,
+    Stream,
     column_of,
     fitted,
     frame_of,
     ours,
+    read_set,
     rivals,
+    streams,
 )
-from gumdrop_experiments.guarantee.work import FILES, SETS, Stream, read_set, streams
-from gumdrop_experiments.harness import Plain, data_folder
-from gumdrop_experiments.harness.run import Run
+from gumdrop_experiments.harness import Plain, Run, data_folder
 from gumdrop_experiments.pages import mean_and_error
+from gumdrop_experiments.tables.tasks import Task
 
 TEST = 0.2
 NINETY = COVERAGES.index(0.9)
@@ -68,16 +71,16 @@ def _part(x: NDArray[np.float64], y: NDArray[np.float64], seed: int, epochs: int
     """Count what intervals hold on one split, in all and in each quarter of a column."""
     order = np.random.default_rng(seed).permutation(len(x))
     test, train = order[: round(TEST * len(x))], order[round(TEST * len(x)) :]
-    split = Split(x[train], y[train], x[test], seed, epochs)
+    task = Task(x[train], y[train], x[test], y[test], seed=seed, epochs=epochs)
     ends: dict[str, Ends] = {}
     seconds = {}
     for name, way in ({PLAIN: ours} | ways).items():
         started = time.process_time()
-        made = way(split)
+        made = way(task)
         seconds[name] = time.process_time() - started
         ends |= made if isinstance(made, dict) else {name: made}
-    column = column_of(split)
-    quarters = np.searchsorted(np.quantile(split.x[:, column], (0.25, 0.5, 0.75)), split.x_test[:, column])
+    column = column_of(task)
+    quarters = np.searchsorted(np.quantile(task.x_train[:, column], (0.25, 0.5, 0.75)), task.x_test[:, column])
     return {
         "ways": {name: _scores(each, y[test], quarters, y[train].std()) for name, each in ends.items()},
         "quarters": np.bincount(quarters, minlength=4).tolist(),
@@ -120,12 +123,12 @@ def _summary(parts: Sequence[Plain]) -> Plain:
 
 def _stream(stream: Stream, seed: int, epochs: int | None, stretch: int) -> Plain:
     """Share of rows in the intervals that stood before each of them, stretch by stretch, at all coverages."""
-    split = Split(stream.x[: stream.train], stream.y[: stream.train], stream.x[stream.train :], seed, epochs)
-    model = fitted(split, None)
+    x, y, first = stream.x, stream.y, stream.train
+    model = fitted(Task(x[:first], y[:first], x[first:], y[first:], seed=seed, epochs=epochs), None)
     assert model.conformal is not None, "the model has conformal levels"
     (levels,) = model.conformal.levels
-    prediction = replace(model, conformal=None).predict_part(frame_of(split.x_test), PredictionSettings())[2]
-    standing = prediction.standing(torch.tensor(stream.y[stream.train :, None]))
+    prediction = replace(model, conformal=None).predict_part(frame_of(x[first:]), PredictionSettings())[2]
+    standing = prediction.standing(torch.tensor(y[first:, None]))
     places = standing[:, 0].abs().amin(-1).double()
     stay = torch.stack([levels.reach(coverage)[0] for coverage in COVERAGES]).expand(len(places), -1)
     follow = _reached(levels, standing)

@@ -4,8 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from gumdrop_experiments.data.download import RemoteFile, cache_folder, fetch
-from gumdrop_experiments.harness.options import RunOptions
-from gumdrop_experiments.harness.settings import known
+from gumdrop_experiments.harness.settings import RunOptions, known
 
 
 def sets_of(options: RunOptions, name: str, given: Sequence[str]) -> tuple[str, ...]:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import torch
 
-from gumdrop_experiments.harness.options import Launcher
+from gumdrop_experiments.harness.settings import Launcher
 
 TRIES = 2
 

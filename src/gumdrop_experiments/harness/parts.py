@@ -1,18 +1,19 @@
 """Parts of a run: each is computed once and written whole, one after the other or several at a time."""
 
 import copy
+import itertools
 import re
 import time
 import traceback
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
 from gumdrop.training.processes import process_group, single_process, with_long_timeout
 from gumdrop_experiments.harness.launch import launch
-from gumdrop_experiments.harness.options import RunOptions
 from gumdrop_experiments.harness.plain import Plain, plain, read_json, write_json
+from gumdrop_experiments.harness.settings import RunOptions
 from gumdrop_experiments.harness.variants import part_name
 
 Compute = Callable[[], Any]
@@ -50,6 +51,10 @@ class Parts:
         names = [key if isinstance(key, str) else part_name(*key) for key in calls]
         done = self._parts(dict(zip(names, calls.values(), strict=True)))
         return {key: done[name] for key, name in zip(calls, names, strict=True)}
+
+    def product(self, compute: Callable[..., Any], *words: Iterable[Any]) -> dict[tuple[Any, ...], Any]:
+        """Compute a part for each combination, such as of sets and seeds, which the call is given; see `parts`."""
+        return self.parts({key: partial(compute, *key) for key in itertools.product(*words)})
 
     def _parts(self, computes: Mapping[str, Compute]) -> Plain:
         for name in computes:

@@ -8,9 +8,8 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from gumdrop_experiments.harness.options import RunOptions
 from gumdrop_experiments.harness.plain import WithPictures
-from gumdrop_experiments.harness.settings import About, BaseSettings
+from gumdrop_experiments.harness.settings import BaseSettings, RunOptions
 
 
 def reproduce(package: str, options: RunOptions, settings: BaseSettings) -> Path:
@@ -20,7 +19,7 @@ def reproduce(package: str, options: RunOptions, settings: BaseSettings) -> Path
 
     study, page = (import_module(f"{package}.{part}") for part in ("study", "page"))
     settings = settings.for_run(options)
-    name, threads = package.rpartition(".")[2], about(package).threads
+    name, threads = package.rpartition(".")[2], import_module(package).ABOUT.threads
     with Run(name, options, settings.recorded()) as run, limited_threads(threads):
         found = study.study(settings, run)
         return run.finish(found.results if isinstance(found, WithPictures) else found, page.page(found))
@@ -36,12 +35,6 @@ def command(package: str) -> Callable[..., None]:
 
     has_flags = bool(dataclasses.fields(its_settings))
     run.__annotations__["settings"] = Annotated[its_settings, Parameter(name="*", parse=has_flags)]
-    shows = about(package).shows
+    shows = import_module(package).ABOUT.shows
     run.__doc__ = f"{shows[0].upper()}{shows[1:]}."
     return run
-
-
-def about(package: str) -> About:
-    """Return what a package says of its experiment."""
-    found: About = import_module(package).ABOUT
-    return found

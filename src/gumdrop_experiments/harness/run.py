@@ -11,9 +11,9 @@ from gumdrop.machine.environment import environment
 from gumdrop.machine.files import replacing
 from gumdrop.machine.numerals import with_minus
 from gumdrop.machine.version import VERSION
-from gumdrop_experiments.harness.options import RunOptions
 from gumdrop_experiments.harness.parts import Parts
 from gumdrop_experiments.harness.plain import Plain, plain, read_json, write_json
+from gumdrop_experiments.harness.settings import RunOptions
 from gumdrop_experiments.pages.page import Page, Picture, render
 
 RESULTS_FORMAT = 1

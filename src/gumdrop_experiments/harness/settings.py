@@ -1,14 +1,49 @@
-"""What there is to say of an experiment before it is run, and the flags that it has beside those that all share."""
+"""What there is to say of an experiment before it is run, the flags that all share, and those of its own."""
 
 import dataclasses
 import math
 from collections.abc import Collection
 from dataclasses import dataclass
 from importlib import import_module
-from typing import Any, Self, dataclass_transform
+from pathlib import Path
+from typing import Any, Literal, Self, dataclass_transform
 
-from gumdrop_experiments.harness.options import RunOptions
 from gumdrop_experiments.harness.plain import Plain
+
+Launcher = Literal["processes", "submitit"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunOptions:
+    """The flags that all experiments share."""
+
+    data: Path | None = None
+    """Folder that holds a folder for each data set, as DIR/uci and DIR/mnist."""
+    out: Path | None = None
+    """Folder for results, figures and the page; by default `runs/NAME`."""
+    seed: int = 0
+    """Seed of everything random."""
+    quick: bool = False
+    """Run the same code on a smaller problem, in minutes."""
+    device: str = "cpu"
+    """Where to train, as torch spells it: cpu, cuda, cuda:1, mps."""
+    resume: bool = False
+    """Go on with a run that was stopped."""
+    jobs: int = 1
+    """Parts to compute at a time, each in a process of its own."""
+    launcher: Launcher = "processes"
+    """Where these processes run: on this machine, or where submitit puts them, which is Slurm if there is `sbatch`."""
+
+    def __post_init__(self) -> None:
+        """Check the ranges."""
+        if self.jobs < 1:
+            raise ValueError(f"`jobs` must be at least 1, got {self.jobs}")
+        if self.seed < 0:
+            raise ValueError(f"`seed` must be at least 0, got {self.seed}")
+
+    def seeds(self, count: int) -> range:
+        """So many seeds, from that of the run on."""
+        return range(self.seed, self.seed + count)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -17,10 +52,8 @@ class About:
 
     shows: str
     """What it shows, in one line of the list, and at the head of its help."""
-    minutes: float
-    """How long its run took, on one core of an ordinary machine."""
-    quick_minutes: float
-    """How long it takes with `--quick`."""
+    minutes: tuple[float, float]
+    """How long its run took, on one core of an ordinary machine, and how long it takes with `--quick`."""
     source: str
     """Where the published figures come from."""
     data: tuple[str, ...] = ()
@@ -28,7 +61,7 @@ class About:
     threads: int | None = 1
     """Threads that torch computes with; None leaves their number, or leaves it to the study."""
     estimated: bool = False
-    """Whether the minutes are an estimate, because no run has gone to its end."""
+    """Whether the minutes of a whole run are an estimate, because no run has gone to its end."""
 
 
 def flag(

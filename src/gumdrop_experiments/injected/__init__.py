@@ -18,8 +18,7 @@ from gumdrop_experiments.harness import About, BaseSettings, flag
 
 ABOUT = About(
     shows="rates for nine trained networks by held-out rows, beside temperature, a grid, Laplace and an ensemble",
-    minutes=85,
-    quick_minutes=4,
+    minutes=(85, 4),
     source="none; dropout injection is that of Ledda, Fumera & Roli 2023 (arXiv:2302.02924)",
     data=("uci", "mnist", "sst", "camvid"),
     estimated=True,
@@ -27,8 +26,6 @@ ABOUT = About(
 
 
 class Settings(BaseSettings):
-    """The flags of `injected`."""
-
     networks: tuple[str, ...] = flag((), known=("network", "gumdrop_experiments.injected.tasks.TASKS"))
     """Networks to train; all by default."""
     splits: int = flag(5, least=1, quick=1)

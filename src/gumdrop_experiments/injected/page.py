@@ -90,7 +90,6 @@ def _look(way: str) -> Plain:
 
 
 def _gains(networks: Plain, score: str) -> Figure:
-    """A panel for each network, a row for each way."""
     drawing, panels = panels_of(list(networks), 2, panel=(4.4, 2.0), margin=1.0)
     for name, ax in panels.items():
         ways = {way: each[score] for way, each in _named(networks[name]).items() if way != WAYS[TEMPERATURE]}

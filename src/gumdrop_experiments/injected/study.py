@@ -11,17 +11,16 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from gumdrop.likelihoods import Categorical, Likelihood, RegressionPrediction
-from gumdrop.metrics import calibration_error, interval_coverage
+from gumdrop.likelihoods import Categorical, Likelihood
+from gumdrop.metrics import calibration_error
 from gumdrop.training import fit_rates
-from gumdrop_experiments.harness import Plain
-from gumdrop_experiments.harness.run import Run
+from gumdrop_experiments.harness import Plain, Run
 from gumdrop_experiments.injected import Settings
 from gumdrop_experiments.injected import ways as ways_of
 from gumdrop_experiments.injected.tasks import ONCE, TABLES, TASKS, Task
 from gumdrop_experiments.injected.ways import LastLayer, Outputs, all_networks, many_functions, one_function, tempered
 from gumdrop_experiments.pages import mean_and_error
-from gumdrop_experiments.scoring import auroc
+from gumdrop_experiments.scoring import auroc, number_scores
 from gumdrop_experiments.training import seeded, take_step
 
 AS_IT_IS, TEMPERATURE, OWN, INJECTION, LAPLACE = "as it is", "temperature", "own rates", "injection", "Laplace"
@@ -35,7 +34,6 @@ WAYS = {
     FITTED: "fit_rates",
     ENSEMBLE: "ensemble",
 }
-"""What pages call each way."""
 SINGLE = (TEMPERATURE, OWN, INJECTION, LAPLACE)
 """Other ways that take one network."""
 SCORES = ("log_likelihood", "auroc", "calibration", "shifted")
@@ -102,8 +100,7 @@ def _trained(task: Task, epochs: int, seed: int) -> nn.Module:
         cycle = torch.optim.lr_scheduler.OneCycleLR(optimizer, task.lr, total_steps=steps)
         for _ in range(epochs):
             for rows in torch.randperm(len(x)).split(task.batch_size):
-                take_step(optimizer, loss(network.train()(x[rows]), y[rows]))
-                cycle.step()
+                take_step(optimizer, loss(network.train()(x[rows]), y[rows]), cycle)
     return network.eval()
 
 
@@ -133,17 +130,11 @@ def _scores(task: Task, likelihood: Likelihood, outputs: Outputs) -> Plain:
     found = {
         "log_likelihood": known.log_prob(y).mean().item(),
         "auroc": auroc(doubt(known), doubt(strange)),
-        "calibration": (_coverage if y.is_floating_point() else calibration_error)(known, y).item(),
+        "calibration": calibration_error(known, y).item() if task.has_classes else number_scores(known, y)["coverage"],
     }
     if shifted is not None:  # whose pictures are the strange ones
         found["shifted"] = strange.log_prob(shifted[1]).mean().item()
     return found
-
-
-def _coverage(prediction: RegressionPrediction, y: Tensor) -> Tensor:
-    """Share of targets in 90 % intervals."""
-    lower, upper = prediction.interval(0.9)
-    return interval_coverage(lower, upper, y)
 
 
 def summary(parts: Sequence[Plain]) -> Plain:

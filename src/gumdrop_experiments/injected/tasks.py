@@ -1,5 +1,6 @@
 """The networks, what they are trained on, the rows that are held out, and rows that are like none of these."""
 
+import itertools
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -7,15 +8,13 @@ from functools import partial
 import torch
 from torch import Tensor, nn
 
-from gumdrop_experiments.camvid.crops import Crops
-from gumdrop_experiments.camvid.networks import NETWORKS
-from gumdrop_experiments.data.camvid import VOID, LabelledPictures, read_camvid
+from gumdrop_experiments.data.camvid import VOID, Crops, LabelledPictures, read_camvid
 from gumdrop_experiments.data.mnist import read_digits, small_digits
-from gumdrop_experiments.data.texts import SST, Vocabulary, read_sst
+from gumdrop_experiments.data.texts import SST, Vocabulary, encoded_sst
 from gumdrop_experiments.data.uci import read_splits
 from gumdrop_experiments.harness import RunOptions, data_folder
-from gumdrop_experiments.injected.networks import Reader, perceptron, small_digit_network
 from gumdrop_experiments.networks.convolutional import digit_network
+from gumdrop_experiments.networks.segmentation import NETWORKS
 from gumdrop_experiments.networks.transformers import ReviewEncoder
 from gumdrop_experiments.shift.study import SHIFTS
 from gumdrop_experiments.training import seeded, shuffled
@@ -24,6 +23,46 @@ Pair = tuple[Tensor, Tensor]
 IMAGES, HELD_OUT_IMAGES, TEST_IMAGES, TEST_SENTENCES, QUICK_ROWS = 5000, 500, 1000, 1000, 100
 CROP, CROPS, QUICK_CROPS = 48, (2200, 64, 80), (8, 8, 8)
 """Pixels of a crop of a street along each side, and crops to train on, held out, and to test."""
+ONCE = ("sst-bert", "camvid")
+"""Networks that take too long for more than one seed."""
+
+
+def perceptron(inputs: int, *, width: int = 128, depth: int = 3) -> nn.Sequential:
+    """Build a dense network that gives one number, without dropout."""
+    sizes = [inputs, *[width] * depth]
+    layers = [part for a, b in itertools.pairwise(sizes) for part in (nn.Linear(a, b), nn.ReLU())]
+    return nn.Sequential(*layers, nn.Linear(width, 1))
+
+
+def small_digit_network() -> nn.Sequential:
+    """Build a network for 8 x 8 digits, without dropout."""
+    return nn.Sequential(
+        nn.Conv2d(1, 16, 3, padding=1),
+        nn.ReLU(),
+        nn.Conv2d(16, 32, 3, padding=1),
+        nn.ReLU(),
+        nn.MaxPool2d(2),
+        nn.Flatten(),
+        nn.Linear(32 * 16, 64),
+        nn.ReLU(),
+        nn.Linear(64, 10),
+    )
+
+
+class Reader(nn.Module):
+    """An LSTM that reads sentences from their ends, with dropout of what it reads and of what it has read."""
+
+    def __init__(self, num_words: int, *, size: int = 100, hidden: int = 128, rate: float = 0.3) -> None:
+        super().__init__()
+        self.embedding = nn.Embedding(num_words, size, padding_idx=Vocabulary.PADDING)
+        nn.init.normal_(self.embedding.weight, std=0.1)
+        self.before, self.after = nn.Dropout(rate), nn.Dropout(rate)
+        self.lstm, self.head = nn.LSTM(size, hidden, batch_first=True), nn.Linear(hidden, 2)
+
+    def forward(self, words: Tensor) -> Tensor:
+        """Give logits, shape (N, 2), for sentences as numbers, shape (N, T), 0 behind their ends."""
+        read, _ = self.lstm(self.before(self.embedding(words.flip(1))))
+        return self.head(self.after(read[:, -1]))
 
 
 @dataclass(frozen=True)
@@ -111,14 +150,10 @@ def _mnist(options: RunOptions, seed: int) -> Task:
 def _reviews(options: RunOptions, seed: int, *, build: Callable[[int], nn.Module], lr: float) -> Task:
     """The development sentences are held out."""
     folder = data_folder(options, "sst", sources=SST, files=[file.name for file in SST])
-    parts = [read_sst(folder, part) for part in ("train", "dev", "test")]
-    vocabulary = Vocabulary(parts[0].words)
     sizes = (QUICK_ROWS,) * 3 if options.quick else (None, None, TEST_SENTENCES)
-    train, held_out, test = (
-        (vocabulary.encode(part.words[:size]), part.labels[:size]) for part, size in zip(parts, sizes, strict=True)
-    )
+    (train, held_out, test), num_words = encoded_sst(folder, sizes)
     return Task(
-        build=partial(build, len(vocabulary)),
+        build=partial(build, num_words),
         train=train,
         held_out=held_out,
         test=test,
@@ -167,5 +202,3 @@ TASKS: Mapping[str, Callable[[RunOptions, int], Task]] = {
 }
 """All networks by name; each is made for a seed."""
 TABLES = tuple(TASKS)[:4]
-ONCE = ("sst-bert", "camvid")
-"""Networks that take too long for more than one seed."""

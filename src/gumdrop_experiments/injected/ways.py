@@ -16,10 +16,8 @@ from gumdrop_experiments.training import seeded
 
 Outputs = Callable[[Tensor], Tensor]
 GRID = (0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5)
-"""Rates that dropout is injected with."""
 GRID_SAMPLES = 32
 PRECISIONS = tuple(10.0**power for power in range(-2, 5))
-"""Prior precisions of a last layer."""
 ROWS_AT_ONCE = 1000
 
 

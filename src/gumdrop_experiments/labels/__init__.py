@@ -14,9 +14,8 @@ from gumdrop_experiments.harness import About, BaseSettings, flag
 
 ABOUT = About(
     shows="active learning on digits by BALD and BatchBALD: accuracy and likelihood against the number of labels",
-    minutes=1400,
+    minutes=(1400, 3),
     estimated=True,
-    quick_minutes=3,
     source="Kirsch, van Amersfoort & Gal 2019 (arXiv:1906.08158): labels to 90 and 95 % of digits right",
     data=("mnist",),
 )
@@ -39,8 +38,6 @@ POOLS = ("mnist", "repeated")
 
 
 class Settings(BaseSettings):
-    """The flags of `labels`."""
-
     labels: int = flag(250, least=21, quick=30)
     """Labels to go up to, from 20."""
     by: int = flag(5, least=1)
@@ -57,7 +54,7 @@ class Settings(BaseSettings):
     """Digits of an epoch of training, the labelled ones again and again."""
     pools: tuple[str, ...] = flag((), recorded=False, known=("pool", "gumdrop_experiments.labels.POOLS"))
     """Pools to ask from now, of mnist and repeated; both by default. More can be added with --resume."""
-    ways: tuple[str, ...] = flag((), recorded=False, known=("way to ask", "gumdrop_experiments.labels.ways.WAYS"))
+    ways: tuple[str, ...] = flag((), recorded=False, known=("way to ask", "gumdrop_experiments.labels.study.WAYS"))
     """Ways to ask now, such as fixed-batchbald; all by default. More can be added with --resume."""
 
     def __post_init__(self) -> None:

@@ -6,7 +6,7 @@ from matplotlib.figure import Figure
 from gumdrop.views import plots
 from gumdrop_experiments.harness import Plain
 from gumdrop_experiments.labels import PUBLISHED, PUBLISHED_RUN
-from gumdrop_experiments.labels.ways import WAYS
+from gumdrop_experiments.labels.study import WAYS
 from gumdrop_experiments.pages import GREY, Page, Picture, Table, band, dress, legend_below, log_ticks, subplots
 
 CURVES = (

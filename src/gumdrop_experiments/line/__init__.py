@@ -12,8 +12,7 @@ from gumdrop_experiments.harness import About, BaseSettings, flag
 
 ABOUT = About(
     shows="a noisy line from 10 to 10,000 points: noise, ignorance and the learned rates against the truth",
-    minutes=39,
-    quick_minutes=1,
+    minutes=(39, 1),
     source="stored runs of Gal, Hron & Kendall 2017 (arXiv:1705.07832), Fig. 1",
     threads=None,
 )
@@ -28,8 +27,6 @@ PUBLISHED: dict[str, dict[int, float]] = {
 
 
 class Settings(BaseSettings):
-    """The flags of `line`."""
-
     steps: int | None = flag(None, least=2)
     """Steps for up to a hundred points; twice as many for a thousand, four times for ten thousand. By default 1,000 for
     the published width of 1024 units and 2,000 for 64 units."""

@@ -115,7 +115,6 @@ def _converged(series: Plain) -> str:
 
 
 def _fits(series: Plain) -> Figure:
-    """Data, mean and both bands, a panel for each number of data."""
     drawing, panels = subplots(2, 3, sharex=True, sharey=True, size=(9, 5.6))
     for ax, result in zip(panels.flat, series["runs"], strict=True):
         curve = {name: np.asarray(values) for name, values in result["curve"].items()}
@@ -133,10 +132,8 @@ def _fits(series: Plain) -> Figure:
 
 
 def _uncertainty(networks: list[Plain]) -> Figure:
-    """Both standard deviations against the number of data, beside the published ends and the truth."""
-    drawing = Figure(figsize=(9, 4.4), layout="constrained")
+    drawing, panels = subplots(1, 2, size=(9, 4.4))
     sizes = np.geomspace(SIZES[0], SIZES[-1], 40).round().astype(int)
-    panels = drawing.subplots(1, 2)
     for ax, name in zip(panels, ("aleatoric", "epistemic"), strict=True):
         ax.axhline(NOISE if name == "aleatoric" else 0, color=plots.INK, linewidth=1, label="truth (unlimited data)")
         ax.plot(*zip(*PUBLISHED[name].items(), strict=True), "D--", color="grey", label="published (ends)")
@@ -162,7 +159,6 @@ def _chosen(result: Plain) -> Plain:
 
 
 def _rates(networks: list[Plain]) -> Figure:
-    """The learned rate of each layer against the number of data, beside the published ends."""
     drawing, panels = subplots(1, 2, sharey=True, size=(9, 4.4))
     for ax, series in zip(panels, networks, strict=True):
         for layer, (label, colour) in enumerate(zip(LAYERS, COLOURS, strict=True)):

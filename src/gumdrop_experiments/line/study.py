@@ -12,8 +12,7 @@ from gumdrop import dropout_rates, learn_dropout, predict_regression
 from gumdrop.machine.threads import limited_threads
 from gumdrop.networks import mlp, set_strength
 from gumdrop.training import EpochRecord, choose_strength, fit
-from gumdrop_experiments.harness import Plain
-from gumdrop_experiments.harness.run import Run
+from gumdrop_experiments.harness import Plain, Run
 from gumdrop_experiments.line import PUBLISHED, Settings
 from gumdrop_experiments.pages import rounded
 from gumdrop_experiments.training import seeded

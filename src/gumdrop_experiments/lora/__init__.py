@@ -10,16 +10,13 @@ from gumdrop_experiments.harness import About, BaseSettings, flag
 
 ABOUT = About(
     shows="rates for LoRA adapters on few sentences, and for the paths of a ResNet and a ViT beside the linear rule",
-    minutes=60,
-    quick_minutes=2,
+    minutes=(60, 2),
     source="none; Huang et al. 2016 (arXiv:1603.09382) have the linear rule, DALorRA (arXiv:2607.02182) masks of ranks",
     data=("mnist", "sst"),
 )
 
 
 class Settings(BaseSettings):
-    """The flags of `lora`."""
-
     seeds: int = flag(5, least=1, quick=1)
     """Samples of sentences, and adapters trained on each."""
     few: int = flag(500, least=32, quick=60)

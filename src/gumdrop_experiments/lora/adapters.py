@@ -1,26 +1,80 @@
-"""Adapters on a small frozen BERT, with each way to drop what they read."""
+"""Adapters on a small frozen BERT, with each way to drop what they read, and Laplace's approximation on them."""
 
-from collections.abc import Iterator, Sequence
+import math
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
 from peft import LoraConfig, get_peft_model
 from torch import Tensor, nn
-from transformers import BertConfig, BertForSequenceClassification
+from torch.nn import functional as F
 
 import gumdrop as gd
 from gumdrop.likelihoods import ClassificationPrediction
 from gumdrop_experiments.data.texts import Vocabulary, read_sst, read_sst_phrases
 from gumdrop_experiments.harness import Plain
-from gumdrop_experiments.lora import laplace
+from gumdrop_experiments.networks.transformers import small_bert
 from gumdrop_experiments.scoring import class_scores
 from gumdrop_experiments.training import seeded, take_step
 
+PRECISIONS = tuple(10.0**k for k in range(-3, 4))
+"""Precisions `d` of the prior to choose from."""
 START, LENGTH, SHORT = "[start]", 24, 5
 RANK, BATCH, NUM_SAMPLES = 8, 32, 10
 RATES, PRIORS = (0.1, 0.5), ("weak", "fan_in")
 Rows = tuple[Tensor, Tensor]
+build = partial(small_bert, size=64, heads=2, longest=LENGTH)
+
+
+def log_odds(model: nn.Module, logits: Callable[[], Tensor]) -> tuple[Tensor, Tensor]:
+    """Give log-odds (N,) and their slopes (N, P) in all linear maps that are trained; a row must not see others."""
+    layers = [layer for layer in model.modules() if isinstance(layer, nn.Linear) and layer.weight.requires_grad]
+    seen: dict[nn.Module, tuple[Tensor, Tensor]] = {}
+
+    def watch(layer: nn.Module, inputs: tuple[Tensor], output: Tensor) -> None:
+        seen[layer] = inputs[0].detach(), output
+
+    handles = [layer.register_forward_hook(watch) for layer in layers]
+    f = logits().diff(dim=1).squeeze(1)
+    for handle in handles:
+        handle.remove()
+    behind = torch.autograd.grad(f.sum(), [seen[layer][1] for layer in layers])
+    slopes = [_slope(layer, seen[layer][0], g) for layer, g in zip(layers, behind, strict=True)]
+    return f.detach(), torch.cat(slopes, 1)
+
+
+def _slope(layer: nn.Linear, x: Tensor, behind: Tensor) -> Tensor:
+    """Sum the outer products of what goes in and what comes back, over all positions of a row."""
+    x = x if layer.bias is None else F.pad(x, (0, 1), value=1.0)
+    rows = len(x)
+    return (behind.reshape(rows, -1, behind.shape[-1]).mT @ x.reshape(rows, -1, x.shape[-1])).reshape(rows, -1)
+
+
+def variances(train: tuple[Tensor, Tensor], slopes: Tensor, precision: float) -> Tensor:
+    """Variance of the log-odds of some slopes, by Laplace's approximation, as in Laplace-LoRA (arXiv:2308.13111).
+
+    Of two classes the log-odds `f` say all, so that the Gauss-Newton matrix is that of one output. With the slope
+    `g_n = df_n / dw` of row n, all weights that are trained have the posterior precision
+
+        d I + G' G,    row n of G = sqrt(q_n (1 - q_n)) g_n,    q_n = sigmoid(f_n)
+
+    and linearised log-odds the variance `g' (d I + G' G)^-1 g`. There are fewer rows than weights, so it is computed
+    from `d I + G G'`, without factors or a diagonal in its place.
+    """
+    f, g = train
+    q = f.sigmoid()
+    rows = (q * (1 - q)).sqrt().unsqueeze(1) * g
+    factor = torch.linalg.cholesky(rows @ rows.T + precision * torch.eye(len(rows), dtype=rows.dtype))
+    seen = torch.linalg.solve_triangular(factor, rows @ slopes.T, upper=False)
+    return (slopes.square().sum(1) - seen.square().sum(0)).clamp_min(0) / precision
+
+
+def log_probabilities(f: Tensor, variance: Tensor) -> Tensor:
+    """Average of both classes over normal log-odds, by the probit approximation, shape (N, 2)."""
+    scaled = f / (1 + math.pi * variance / 8).sqrt()
+    return torch.stack([F.logsigmoid(-scaled), F.logsigmoid(scaled)], 1)
 
 
 class Way(NamedTuple):
@@ -67,7 +121,7 @@ def read(folder: Path) -> tuple[dict[str, Rows], int]:
 def pretrained(rows: Rows, num_words: int, steps: int, seed: int) -> nn.Module:
     """Build the base, which knows phrases."""
     with seeded(seed):
-        model = _bert(num_words, 0.0)
+        model = build(num_words)
         _train(model, rows, steps, 1e-3, 2 * BATCH, seed, None)
     base: nn.Module = model.bert
     return base
@@ -76,7 +130,7 @@ def pretrained(rows: Rows, num_words: int, steps: int, seed: int) -> nn.Module:
 def adapted(base: Plain, num_words: int, rows: Rows, way: Way, steps: int, seed: int) -> nn.Module:
     """Train adapters on a frozen base, which has these weights."""
     with seeded(seed):
-        model: Any = _bert(num_words, 0.1 if way.place in ("own", "usual") else 0.0)
+        model: Any = build(num_words, rate=0.1 if way.place in ("own", "usual") else 0.0)
         model.bert.load_state_dict(base)
         plain = way.p if way.place in ("peft", "own", "usual") else 0.0
         model = get_peft_model(
@@ -99,20 +153,6 @@ def adapted(base: Plain, num_words: int, rows: Rows, way: Way, steps: int, seed:
     return model.eval()
 
 
-def _bert(num_words: int, p: float) -> BertForSequenceClassification:
-    config = BertConfig(
-        vocab_size=num_words,
-        hidden_size=64,
-        num_hidden_layers=2,
-        num_attention_heads=2,
-        intermediate_size=128,
-        max_position_embeddings=LENGTH,
-        hidden_dropout_prob=p,
-        attention_probs_dropout_prob=p,
-    )  # of two classes, as it comes
-    return BertForSequenceClassification(config)
-
-
 def _inputs(tokens: Tensor) -> dict[str, Tensor]:
     return {"input_ids": tokens, "attention_mask": (tokens != Vocabulary.PADDING).long()}
 
@@ -132,11 +172,8 @@ def _train(model: nn.Module, rows: Rows, steps: int, lr: float, size: int, seed:
     model.train()
     for tokens, labels in _batches(rows, steps, size, seed):
         nll = gd.categorical_nll(model(**_inputs(tokens)).logits, labels)
-        if prior is None:
-            take_step(optimizer, nll.mean())
-        else:
-            take_step(optimizer, gd.negative_elbo(nll, model, num_data=len(rows[0]), lengthscale=prior).total)
-        schedule.step()
+        elbo = None if prior is None else gd.negative_elbo(nll, model, num_data=len(rows[0]), lengthscale=prior)
+        take_step(optimizer, nll.mean() if elbo is None else elbo.total, schedule)
 
 
 def rates_of(model: nn.Module) -> Plain:
@@ -167,14 +204,14 @@ def laplace_scored(model: nn.Module, train: Rows, parts: dict[str, Rows]) -> dic
     """Score Laplace's approximation at the precision that sentences for development choose, by part."""
 
     def odds(tokens: Tensor) -> tuple[Tensor, Tensor]:
-        return laplace.log_odds(model, lambda: model(**_inputs(tokens)).logits)
+        return log_odds(model, lambda: model(**_inputs(tokens)).logits)
 
     fitted, found = odds(train[0]), {part: odds(tokens) for part, (tokens, _) in parts.items()}
     tried = []
-    for precision in laplace.PRECISIONS:
+    for precision in PRECISIONS:
         scores: dict[str, Plain] = {}
         for part, (f, slopes) in found.items():
-            log_p = laplace.log_probabilities(f, laplace.variances(fitted, slopes, precision))
+            log_p = log_probabilities(f, variances(fitted, slopes, precision))
             prediction = ClassificationPrediction.from_log_probabilities(log_p)
             scores[part] = {**class_scores(prediction, parts[part][1]), "precision": precision}
         tried.append(scores)

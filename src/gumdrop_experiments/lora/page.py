@@ -88,7 +88,6 @@ def _look(arm: str) -> Plain:
 
 
 def _scores(counts: Plain) -> Figure:
-    """Nats and calibration error."""
     drawing, grid = subplots(len(counts), 2, size=(10.5, 3.2 * len(counts)), squeeze=False)
     for row, (what, arms) in zip(grid, counts.items(), strict=True):
         for ax, score, title in zip(row, SCORES[1:], ("nats", "calibration error"), strict=True):
@@ -100,7 +99,6 @@ def _scores(counts: Plain) -> Figure:
 
 
 def _rates(adapters: Plain) -> Figure:
-    """Rates of the arm that drops everywhere."""
     drawing, panels = subplots(1, len(adapters), size=(10.5, 5.2), sharey=True)
     for ax, (count, arms) in zip([panels] if len(adapters) == 1 else panels, adapters.items(), strict=True):
         chosen = arms["learned, wherever there is dropout"]["chosen"]
@@ -123,7 +121,6 @@ PATH_LOOKS: dict[str, Plain] = {
 
 
 def _depth(paths: Plain) -> Figure:
-    """Rates against depth."""
     drawing, panels = panels_of(list(paths), 4, panel=(2.9, 2.9), sharey=True)
     for task, ax in panels.items():
         for arm, look in PATH_LOOKS.items():

@@ -7,14 +7,12 @@ from typing import Any
 
 import torch
 
-from gumdrop.machine.files import replacing
 from gumdrop_experiments.data.mnist import DigitImages, read_digits, small_digits
 from gumdrop_experiments.data.texts import SST, SST_TREES
-from gumdrop_experiments.harness import Plain, data_folder
-from gumdrop_experiments.harness.run import Run
+from gumdrop_experiments.harness import Plain, Run, data_folder
 from gumdrop_experiments.lora import Settings, adapters, depth
 from gumdrop_experiments.pages import mean_and_error
-from gumdrop_experiments.training import shuffled
+from gumdrop_experiments.training import save_weights, shuffled
 
 Arm = tuple[Sequence[str], str]
 """The ways that it chooses from, and how they predict."""
@@ -78,10 +76,8 @@ def study(settings: Settings, run: Run) -> Plain:
 
 
 def _base(place: Path, rows: adapters.Rows, num_words: int, steps: int, seed: int) -> Plain:
-    """Train the base, and leave its weights in a file."""
     model = adapters.pretrained(rows, num_words, steps, seed)
-    with replacing(place, "wb") as file:
-        torch.save(model.state_dict(), file)
+    save_weights(model, place)
     return {"phrases": len(rows[0])}
 
 

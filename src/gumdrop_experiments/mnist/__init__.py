@@ -12,16 +12,13 @@ from gumdrop_experiments.harness import About, BaseSettings, Plain, flag
 
 ABOUT = About(
     shows="learned rates against searched ones on MNIST, from a thousand images to sixty thousand",
-    minutes=50,
-    quick_minutes=1,
+    minutes=(50, 1),
     source="Gal, Hron & Kendall 2017, section 4.3 (98.6 %, from memory); a replication report (98 %)",
     data=("mnist",),
 )
 
 
 class Settings(BaseSettings):
-    """The flags of `mnist`."""
-
     sizes: tuple[int, ...] = ()
     """Numbers of training images; by default 1,000, 4,000, 15,000 and 60,000."""
     seeds: int = flag(3, least=1, quick=1)

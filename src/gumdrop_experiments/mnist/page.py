@@ -104,7 +104,6 @@ def mean_of(studies: Sequence[Plain], kind: str, score: str) -> float:
 
 
 def _rates(results: Plain) -> Figure:
-    """Learned rates against the number of images, and over the training of the first seed on each number."""
     drawing = Figure(figsize=(11, 5.2), layout="constrained")
     beside, paths = drawing.subfigures(1, 2, width_ratios=[1, 1.5], squeeze=False)[0]
     sizes = [each["num_data"] for each in results["sizes"]]
@@ -130,7 +129,6 @@ def _rates(results: Plain) -> Figure:
 
 
 def _scores(results: Plain) -> Figure:
-    """Error, likelihood and calibration against the number of images."""
     drawing, panels = subplots(1, 3, size=(10, 3.9))
     sizes = [each["num_data"] for each in results["sizes"]]
     for ax, (score, label) in zip(panels, SCORES.items(), strict=True):
@@ -150,7 +148,6 @@ def _scores(results: Plain) -> Figure:
 
 
 def _widths(results: Plain) -> Figure:
-    """Rates and scores against the width of the network."""
     drawing, (left, right) = subplots(1, 2, size=(9, 3.9))
     widths = [each["width"] for each in results["widths"]]
     for layer, (label, colour) in enumerate(zip(LAYERS, LAYER_COLOURS, strict=True)):

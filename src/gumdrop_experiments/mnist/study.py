@@ -13,8 +13,7 @@ from gumdrop.networks import dropout_rates, fix_dropout, mlp
 from gumdrop.prediction import predict_classification
 from gumdrop.training import FitResult, fit
 from gumdrop_experiments.data.mnist import DigitImages, read_digits
-from gumdrop_experiments.harness import NO_DROPOUT, Plain
-from gumdrop_experiments.harness.run import Run
+from gumdrop_experiments.harness import NO_DROPOUT, Plain, Run
 from gumdrop_experiments.mnist import Settings
 from gumdrop_experiments.scoring import class_scores, plain_prediction
 from gumdrop_experiments.training import seeded, shuffled
@@ -169,7 +168,6 @@ def _trained(work: _Work, rows: Tensor, rates: Rates | None, seed: int) -> tuple
 
 
 def _network(width: int, rates: Rates | None, seed: int) -> nn.Sequential:
-    """Build a network whose rates are learned, or fixed for inputs and for hidden units."""
     with seeded(seed):
         model = mlp(28 * 28, 10, hidden=(width,) * DEPTH, p=START)
     if rates is None:

@@ -10,8 +10,8 @@ from torch.nn import functional as F
 
 from gumdrop.machine.files import replacing
 from gumdrop_experiments.data.mnist import read_mnist
-from gumdrop_experiments.harness.run import Run
-from gumdrop_experiments.training import seeded, take_step
+from gumdrop_experiments.harness import Run
+from gumdrop_experiments.training import save_weights, seeded, take_step
 
 Batches = Callable[[torch.Generator], tuple[Tensor, Tensor]]
 CLASSIFIER_STEPS, QUICK_CLASSIFIER_STEPS = 900, 200
@@ -148,11 +148,8 @@ def train_or_load(
     schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, 4e-3, total_steps=steps)
     for _ in range(steps):
         x, y = draw(generator)
-        loss = F.cross_entropy(model(x), y)
-        take_step(optimizer, loss)
-        schedule.step()
-    with replacing(place, "wb") as file:
-        torch.save(model.state_dict(), file)
+        take_step(optimizer, F.cross_entropy(model(x), y), schedule)
+    save_weights(model, place)
     return model.eval()
 
 

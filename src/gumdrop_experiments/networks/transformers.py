@@ -1,5 +1,7 @@
 """A small transformer of each kind, and text that a program writes for one of them to read."""
 
+from typing import Any
+
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
@@ -89,26 +91,29 @@ class CharacterModel(nn.Module):
         return self.head(self.norm(self.blocks(x)))
 
 
+def small_bert(num_words: int, *, size: int = 128, heads: int = 4, longest: int = 64, rate: float = 0.0) -> Any:
+    """Build a BERT of Hugging Face for two classes, of two layers, from its configuration alone."""
+    from transformers import BertConfig, BertForSequenceClassification
+
+    config = BertConfig(
+        vocab_size=num_words,
+        hidden_size=size,
+        num_hidden_layers=2,
+        num_attention_heads=heads,
+        intermediate_size=2 * size,
+        max_position_embeddings=longest,
+        hidden_dropout_prob=rate,
+        attention_probs_dropout_prob=rate,
+    )  # of two classes, as it comes
+    return BertForSequenceClassification(config)
+
+
 class ReviewEncoder(nn.Module):
-    """A small BERT of Hugging Face, from its configuration alone, that gives a class to a sentence."""
+    """A small BERT that gives a class to a sentence."""
 
-    def __init__(
-        self, num_words: int, *, size: int = 128, layers: int = 2, longest: int = 64, rate: float = 0.0
-    ) -> None:
+    def __init__(self, num_words: int, **options: Any) -> None:
         super().__init__()
-        from transformers import BertConfig, BertForSequenceClassification
-
-        config = BertConfig(
-            vocab_size=num_words,
-            hidden_size=size,
-            num_hidden_layers=layers,
-            num_attention_heads=4,
-            intermediate_size=2 * size,
-            max_position_embeddings=longest,
-            hidden_dropout_prob=rate,
-            attention_probs_dropout_prob=rate,
-        )  # of two classes, unless told otherwise
-        self.bert = BertForSequenceClassification(config)
+        self.bert = small_bert(num_words, **options)
 
     def forward(self, words: Tensor) -> Tensor:
         """Give logits, shape (N, 2), for sentences as numbers, shape (N, T), 0 behind their ends."""

@@ -15,5 +15,4 @@ from gumdrop_experiments.pages.axes import (
     subplots,
     ticks_at,
 )
-from gumdrop_experiments.pages.numbers import mean_and_error, rounded, with_error
-from gumdrop_experiments.pages.page import Cell, Page, Picture, Table, table_of
+from gumdrop_experiments.pages.page import Cell, Page, Picture, Table, mean_and_error, rounded, table_of, with_error

@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter
 
-from gumdrop_experiments.harness import Plain
+from gumdrop_experiments.harness.plain import Plain
 
 GREY = "#8a8f98"
 

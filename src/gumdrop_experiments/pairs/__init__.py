@@ -9,16 +9,13 @@ from gumdrop_experiments.harness import About, BaseSettings, flag
 
 ABOUT = About(
     shows="which pixels decide between a 4 and a 9, a 3 and a 5, a 1 and a 7, and how few they are",
-    minutes=5,
-    quick_minutes=1,
+    minutes=(5, 1),
     source="none on these data; the question is that of Korsch, Shadaydeh & Denzler 2023 (arXiv:2307.14825)",
     data=("mnist",),
 )
 
 
 class Settings(BaseSettings):
-    """The flags of `pairs`."""
-
     images: int = flag(4, least=1, quick=2)
     """Test images of each digit of a pair."""
     iterations: int = flag(100, least=1, quick=40)

@@ -81,7 +81,6 @@ def _pictures(shown: Plain) -> Figure:
 
 
 def _curves(results: Plain) -> Figure:
-    """Share of the answers that have changed against the share of pixels that is replaced, over all directions."""
     drawing, ax = subplots(size=(6.8, 4.2))
     parts = results["pairs"].values()
     for i, name in enumerate(next(iter(parts))["changed"]):

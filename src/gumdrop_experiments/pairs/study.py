@@ -9,8 +9,7 @@ from torch import Tensor, nn
 from gumdrop.attribution import FIDO, FIDOSettings
 from gumdrop_experiments.attribution.peers import Method, captum_methods, require_captum
 from gumdrop_experiments.data.mnist import MNIST, UNSEEN, DigitImages, read_mnist
-from gumdrop_experiments.harness import Plain, WithPictures, data_folder
-from gumdrop_experiments.harness.run import Run
+from gumdrop_experiments.harness import Plain, Run, WithPictures, data_folder
 from gumdrop_experiments.networks.convolutional import digit_classifier, digit_network
 from gumdrop_experiments.pairs import Settings
 
@@ -18,7 +17,6 @@ PAIRS = ((4, 9), (3, 5), (1, 7))
 CANDIDATES = 5000
 """Training images that the nearest of the other class is chosen from."""
 SHARES = tuple(i / 100 for i in range(101))
-"""Shares of the pixels that are replaced."""
 OURS = "FIDO, between the two"
 
 

@@ -10,16 +10,13 @@ from gumdrop_experiments.harness import About, BaseSettings, RunOptions, flag
 
 ABOUT = About(
     shows="what a wrong rate costs: none, fixed, a grid and learned ones, over tables that want different rates",
-    minutes=90,
-    quick_minutes=2,
+    minutes=(90, 2),
     source="none; the tables are UCI's, airfoil, bike sharing, MNIST, those of scikit-learn and simulated ones",
     data=("tables", "uci", "mnist"),
 )
 
 
 class Settings(BaseSettings):
-    """The flags of `rates`."""
-
     dataset: tuple[str, ...] = flag((), known=("table", "gumdrop_experiments.rates.sets.SETS"))
     """Tables to run; all by default."""
     splits: int | None = flag(None, least=1)

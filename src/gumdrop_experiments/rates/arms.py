@@ -18,9 +18,8 @@ from torch import Tensor
 
 from gumdrop.ensembles import EnsembleFit
 from gumdrop.training import STRENGTHS, choose_strength
-from gumdrop_experiments.rates.draws import fit_by_draws
 from gumdrop_experiments.rates.ensembles import ALMOST_NONE, Setup, by_held_out_rows, fixed, learned
-from gumdrop_experiments.rates.responses import fit_by_response
+from gumdrop_experiments.rates.responses import fit_by_draws, fit_by_response
 from gumdrop_experiments.rates.results import FIXED, OFF
 
 FRONT = 4, 2, 1

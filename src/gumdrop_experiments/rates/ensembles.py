@@ -21,11 +21,9 @@ class Setup(NamedTuple):
     """What all ensembles of a split have in common."""
 
     build: Callable[[], nn.Module]
-    """Builds one network."""
     train: tuple[Tensor, Tensor]
     """Inputs, shape (N, F), and targets, shape (N, 1), or class indices, shape (N,)."""
     settings: EnsembleSettings
-    """The settings."""
     likelihood: Likelihood
     """What networks are trained on."""
 

@@ -76,7 +76,6 @@ def page(results: Plain) -> Page:
 
 
 def _large(results: Plain, size: str) -> Table:
-    """Each way beside the grid on the large tables."""
     rows = []
     for name, table in results["large"][size].items():
         for way in LABELS:
@@ -133,7 +132,6 @@ def _table(results: Plain, size: str) -> Table:
 
 
 def _regret(results: Plain, size: str) -> Figure:
-    """A dot for each table, a bar to the worst."""
     found, labels, gaps = results[size], results["labels"], results["gaps"]
     ways = list(LABELS)[::-1]
     figure, axes = subplots(size=(9, 4.2))
@@ -162,7 +160,6 @@ def _regret(results: Plain, size: str) -> Figure:
 
 
 def _beside_grid(found: Plain, labels: Mapping[str, str]) -> Figure:
-    """A row for each large table: gain on the grid of what needs no search, with its standard error."""
     figure, panels = subplots(1, 2, sharex=True, sharey=True, size=(9, 1.2 + 0.6 * len(found["ensemble"])))
     ways = {OFF: GREY, ELBO: BLUE, HELD_OUT: ORANGE}
     for axes, (size, tables) in zip(panels, found.items(), strict=True):
@@ -181,7 +178,6 @@ def _beside_grid(found: Plain, labels: Mapping[str, str]) -> Figure:
 
 
 def _gains(found: Plain, labels: Mapping[str, str]) -> Figure:
-    """A dot for each table, and the mean over tables with its standard error, less that of the default."""
     ways = list(found["mean"])[::-1]
     figure, axes = subplots(size=(9, 0.8 + 0.42 * len(ways)))
     for i, way in enumerate(ways):

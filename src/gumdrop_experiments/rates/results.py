@@ -9,7 +9,6 @@ from gumdrop_experiments.pages import mean_and_error
 
 OFF, GRID, ELBO, HELD_OUT = "off", "grid", "elbo", "held-out"
 FIXED = (0.02, 0.05, 0.1, 0.2, 0.5)
-"""Rates of all layers that are fixed."""
 LABELS = {
     OFF: "no dropout",
     **{str(p): f"fixed at {p:g}" for p in FIXED},
@@ -17,7 +16,6 @@ LABELS = {
     ELBO: "learned, by the ELBO",
     HELD_OUT: "learned, strength by held-out rows",
 }
-"""What pages call each way to a rate."""
 SIZES = ("ensemble", "single")
 """What is scored of each way."""
 ARM_LABELS = {

@@ -12,8 +12,7 @@ from torch.nn import functional as F
 
 from gumdrop_experiments.data.download import RemoteFile
 from gumdrop_experiments.data.mnist import MNIST, read_mnist
-from gumdrop_experiments.data.tables import read_table
-from gumdrop_experiments.data.uci import Split, splits_of, standardised
+from gumdrop_experiments.data.uci import Split, read_table, splits_of, standardised
 
 MOST_STEPS = 1000
 """Of 1,024 rows each: 26 passes over 40,000 rows, 3 over 400,000."""
@@ -26,7 +25,6 @@ class TableOfRates:
     """A table and its splits."""
 
     label: str
-    """What pages call it."""
     splits: int
     """How many splits a whole run has."""
     num_classes: int
@@ -131,4 +129,3 @@ SETS: dict[str, TableOfRates] = {
         "Friedman, 400,000 rows", 1, 0, partial(_simulated, "friedman", 400_000, tests=10_000), most_steps=MOST_STEPS
     ),
 }
-"""All tables by name."""

@@ -16,8 +16,7 @@ from gumdrop.networks import dropout_rates
 from gumdrop.training import STRENGTHS, choose_strength
 from gumdrop_experiments.data.download import cache_folder
 from gumdrop_experiments.data.uci import Split
-from gumdrop_experiments.harness import Plain, data_folder
-from gumdrop_experiments.harness.run import Run
+from gumdrop_experiments.harness import Plain, Run, data_folder
 from gumdrop_experiments.pages import mean_and_error
 from gumdrop_experiments.rates import Settings
 from gumdrop_experiments.rates.arms import ARMS, Trained
@@ -109,7 +108,6 @@ def _first(setup: Setup, fits: Mapping[Name, EnsembleFit]) -> dict[Name, Ensembl
 
 
 def _arm(name: str, setup: Setup, trained: Trained, rows: Split, seed: int) -> Plain:
-    """Train and score another way to a rate."""
     fit, chosen = ARMS[name](setup, trained)
     return {"log_likelihood": _score(fit, rows, seed)[0].mean().item(), "chosen": chosen, "rates": _rates(fit)}
 

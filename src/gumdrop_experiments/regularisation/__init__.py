@@ -15,8 +15,7 @@ from gumdrop_experiments.harness import About, BaseSettings, flag
 
 ABOUT = About(
     shows="test errors of dense networks and LeNet over training: no dropout, fixed rates, learned rates",
-    minutes=430,
-    quick_minutes=1,
+    minutes=(430, 1),
     source="Xu, Zhao & Zhao's tutorial: 187, 166 and 127 errors, LeNet 110 and 70; Hinton et al. 2012 "
     "(arXiv:1207.0580): 160, 130 and 110, from memory",
     data=("mnist",),
@@ -34,8 +33,6 @@ PUBLISHED = {
 
 
 class Settings(BaseSettings):
-    """The flags of `regularisation`."""
-
     epochs: int | None = flag(None, least=1)
     """Passes over the training images for the perceptrons; 200 by default, 2 with --quick."""
     lenet_epochs: int | None = flag(None, least=1)
@@ -43,6 +40,6 @@ class Settings(BaseSettings):
     lenet_lr: float = flag(0.1, positive=True)
     """Learning rate of LeNet. The tutorial has .01 and 1,500 epochs."""
     networks: tuple[str, ...] = flag(
-        (), recorded=False, known=("network", "gumdrop_experiments.regularisation.training.NETWORKS")
+        (), recorded=False, known=("network", "gumdrop_experiments.regularisation.study.NETWORKS")
     )
     """Networks to train now, such as lenet-none; all by default. More of them can be added with --resume."""

@@ -6,7 +6,7 @@ from gumdrop.views import plots
 from gumdrop_experiments.harness import Plain
 from gumdrop_experiments.pages import Cell, Page, Picture, Table, dress, subplots, table_of
 from gumdrop_experiments.regularisation import PUBLISHED
-from gumdrop_experiments.regularisation.training import LAST, NETWORKS, at_the_end
+from gumdrop_experiments.regularisation.study import LAST, NETWORKS, at_the_end
 
 FIGURE = (
     "Wrong test images after each epoch, on a logarithmic scale, without smoothing. Good is dropout that ends below no "
@@ -47,7 +47,6 @@ STYLES = {
     "lenet-learned": (plots.BLUE, "--"),
     "lenet-strength": (plots.BLUE, "-"),
 }
-"""Colour and line of each network."""
 
 
 def page(results: Plain) -> Page:
@@ -89,7 +88,6 @@ def _rates(network: Plain) -> str:
 
 
 def _strengths(network: Plain) -> Table:
-    """What held-out images say of each strength."""
     scores = network["held_out_nll"]
     return Table(
         f"{network['label']}: negative log likelihood of held-out training images by strength, in nats, mean of "
@@ -114,7 +112,6 @@ def _ticks(low: float, high: float) -> list[int]:
 
 
 def _errors(found: Plain) -> Figure:
-    """Errors over epochs, a panel for each family."""
     families = [family for family in FAMILIES if any(key.startswith(family) for key in found)]
     drawing, panels = subplots(1, len(families), size=(5 * len(families), 4.6), squeeze=False)
     for ax, family in zip(panels[0], families, strict=True):

@@ -14,8 +14,7 @@ from gumdrop_experiments.harness import About, BaseSettings, flag
 
 ABOUT = About(
     shows="the estimator as it comes beside models of other packages and their published figures, on two tables",
-    minutes=57,
-    quick_minutes=1,
+    minutes=(57, 1),
     source="the benchmark of scikit-learn-contrib/bde, mean of five seeds",
     data=("tables",),
 )
@@ -40,8 +39,6 @@ PUBLISHED: dict[str, dict[str, tuple[float, float, float]]] = {
 
 
 class Settings(BaseSettings):
-    """The flags of `rivals`."""
-
     methods: tuple[str, ...] = flag((), known=("method", "gumdrop_experiments.tables.methods.METHODS"))
     """Methods to run, by the names that `gumdrop reproduce tables` has; gumdrop, deep-ensemble, boosting, quantiles,
     ngboost, catboost, forest and realmlp by default."""

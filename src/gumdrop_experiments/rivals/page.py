@@ -68,7 +68,6 @@ def _table(name: str, each: Plain) -> Table:
 
 
 def _scores(results: Plain) -> Figure:
-    """Both scores of every method, and the published ones below, a row of panels for each table."""
     heights = [len(each["methods"]) + len(each["published"]) for each in results.values()]
     size = 9.6, 0.27 * sum(heights) + 2.2
     figure, panels = subplots(len(results), 2, squeeze=False, sharey="row", height_ratios=heights, size=size)

@@ -1,5 +1,6 @@
 """Every method on both tables, with five seeds."""
 
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -8,12 +9,11 @@ from typing import Any
 from sklearn.model_selection import train_test_split
 from sklearn.preprocessing import StandardScaler
 
-from gumdrop_experiments.data.tables import TABLES, read_table
-from gumdrop_experiments.harness import Plain, data_folder
-from gumdrop_experiments.harness.run import Run
+from gumdrop_experiments.data.uci import TABLES, read_table
+from gumdrop_experiments.harness import Plain, Run, data_folder
 from gumdrop_experiments.rivals import PUBLISHED, Settings
-from gumdrop_experiments.tables.running import methods_of, scored, summary
-from gumdrop_experiments.tables.work import Task
+from gumdrop_experiments.tables.study import methods_of, scored, summary
+from gumdrop_experiments.tables.tasks import Task
 
 USUAL = ("gumdrop", "deep-ensemble", "boosting", "quantiles", "ngboost", "catboost", "forest", "realmlp")
 """The methods that run unless others are named."""
@@ -27,15 +27,7 @@ def study(settings: Settings, run: Run) -> Plain:
     tables = {name: read(folder, name, most=QUICK_ROWS if quick else None) for name in TABLES}
     keys = methods_of(settings.methods, USUAL, run.name)
     seeds = run.options.seeds(QUICK_SEEDS if quick else SEEDS)
-    epochs = QUICK_EPOCHS if quick else None
-    parts = run.parts(
-        {
-            (name, key, seed): partial(scored, key, replace(task, seed=seed, epochs=epochs))
-            for name, task in tables.items()
-            for key in keys
-            for seed in seeds
-        }
-    )
+    parts = run.product(partial(_part, tables, QUICK_EPOCHS if quick else None), tables, keys, seeds)
     return {
         name: {
             "rows": len(task.y_train) + len(task.y_test),
@@ -46,6 +38,10 @@ def study(settings: Settings, run: Run) -> Plain:
         }
         for name, task in tables.items()
     }
+
+
+def _part(tables: Mapping[str, Task], epochs: int | None, name: str, key: str, seed: int) -> Plain:
+    return scored(key, replace(tables[name], seed=seed, epochs=epochs))
 
 
 def read(folder: Path, name: str, *, most: int | None = None) -> Task:

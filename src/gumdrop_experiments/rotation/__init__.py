@@ -17,17 +17,14 @@ from gumdrop_experiments.harness import About, Plain, flag
 
 ABOUT = About(
     shows="a digit that turns: softmax inputs and outputs of drawn functions, and where uncertainty comes from",
-    minutes=150,
+    minutes=(150, 1),
     estimated=True,
-    quick_minutes=1,
     source="Xu, Zhao & Zhao's tutorial, after Gal & Ghahramani 2016 (arXiv:1506.02142): figures, predicted digits",
     data=("mnist",),
 )
 
 
 class Settings(regularisation.Settings):
-    """The flags of `rotation`: those of `regularisation`, and some of its own."""
-
     others: tuple[Path, ...] = ()
     """Folders of idx files that hold no digits, such as letters or clothes, of 28 x 28 pixels."""
     adam: bool = False

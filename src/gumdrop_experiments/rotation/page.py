@@ -115,7 +115,6 @@ def _scatter(results: Plain, turned: NDArray[np.float32], shown: dict[str, NDArr
 
 
 def _entropy(results: Plain) -> Figure:
-    """The parts of the entropy at each angle, with the class that is predicted."""
     drawing, panels = subplots(2, 2, sharex=True, sharey=True, size=(9, 6.4))
     for ax, network in zip(panels.flat, results["networks"].values(), strict=True):
         turning = network["turning"]

@@ -11,16 +11,15 @@ from torch import Tensor, nn
 from gumdrop.likelihoods import ClassificationPrediction
 from gumdrop.prediction import predict_classification, sample
 from gumdrop_experiments.data.mnist import read_mnist
-from gumdrop_experiments.harness import Plain, WithPictures
-from gumdrop_experiments.harness.run import Run
+from gumdrop_experiments.harness import Plain, Run, WithPictures
 from gumdrop_experiments.pages import rounded
-from gumdrop_experiments.regularisation.study import EPOCHS, QUICK_EPOCHS, digits_of
-from gumdrop_experiments.regularisation.training import NETWORKS, PERCEPTRON_LR, Digits, trained
+from gumdrop_experiments.regularisation.study import NETWORKS, Digits, digits_of, plan_of, trained
 from gumdrop_experiments.rotation import Settings
 from gumdrop_experiments.scoring import auroc
 from gumdrop_experiments.training import seeded
 
 PICTURE = 9978
+ADAM_LR = 1e-3
 ANGLES = tuple(range(50, 128, 7))
 SHOWN_CLASSES = (1, 3, 7)
 DIGITS = 3
@@ -62,18 +61,10 @@ def study(settings: Settings, run: Run) -> WithPictures:
 
 def _trained(settings: Settings, run: Run, name: str, digits: Digits) -> Plain:
     """Train a network, leave its state, and say how good it is."""
-    network = NETWORKS[name]
-    epochs = {"perceptron": settings.epochs, "lenet": settings.lenet_epochs}[network.family]
-    found = trained(
-        network,
-        digits,
-        epochs=epochs or (QUICK_EPOCHS if run.options.quick else EPOCHS[network.family]),
-        lr=1e-3 if settings.adam else {"perceptron": PERCEPTRON_LR, "lenet": settings.lenet_lr}[network.family],
-        adam=settings.adam,
-        seed=run.options.seed,
-        device=run.options.device,
-        checkpoint=run.checkpoint(name, keep=True),
-    )
+    plan = plan_of(settings, run)
+    if settings.adam:
+        plan = {family: (epochs, ADAM_LR) for family, (epochs, _) in plan.items()}
+    found = trained(run, name, name, digits, plan, adam=settings.adam, keep=True)
     return {
         "label": found["label"],
         "epochs": len(found["errors"]),

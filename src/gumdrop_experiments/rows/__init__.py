@@ -13,8 +13,7 @@ from gumdrop_experiments.harness import About, BaseSettings, flag
 
 ABOUT = About(
     shows="nats against the number of rows: no dropout, fixed rates, the best of a grid, learned rates",
-    minutes=130,
-    quick_minutes=1,
+    minutes=(130, 1),
     source="none",
     data=("mnist", "uci", "tables"),
     estimated=True,
@@ -24,8 +23,6 @@ SETS = {"mnist": "MNIST", "kin8nm": "kin8nm", "bike": "bike sharing"}
 
 
 class Settings(BaseSettings):
-    """The flags of `rows`."""
-
     epochs: int = flag(30, least=1)
     """Passes over the rows."""
     least_steps: int = flag(1200, least=1, quick=100)

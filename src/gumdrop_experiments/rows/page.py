@@ -52,7 +52,6 @@ LOOKS = {
     GRID: ("grid", ORANGE, "--"),
     LEARNED: ("learned", BLUE, "-"),
 }
-"""Label, colour and style of each way."""
 APART = 0.058
 """Least distance of two labels, as a share of the height."""
 
@@ -106,7 +105,6 @@ def tables(results: Plain) -> list[Table]:
 
 
 def _regrets(regret: Plain) -> Table:
-    """How far each way falls short of the best of a size."""
     columns = {f"{kind}, {label}": (prior, kind) for prior, label in PRIORS.items() for kind in ("worst", "mean")}
     rows = [
         [label, *(f"{regret[prior][way][kind]:.3f}" for prior, kind in columns.values())]
@@ -117,7 +115,6 @@ def _regrets(regret: Plain) -> Table:
 
 
 def _scores(sizes: Sequence[tuple[list[str], Plain]], prior: str) -> Table:
-    """NLL of each way, and the gain of learned rates on the grid."""
     rows: list[list[str]] = []
     best: set[tuple[int, int]] = set()
     for heads, size in sizes:
@@ -133,7 +130,6 @@ def _scores(sizes: Sequence[tuple[list[str], Plain]], prior: str) -> Table:
 
 
 def _changed(sizes: Sequence[Plain]) -> Table:
-    """Accuracy and calibration of digits as they are, and NLL of changed ones, with the prior."""
     rows = []
     for size in sizes:
         for way, label in LABELS.items():
@@ -146,7 +142,6 @@ def _changed(sizes: Sequence[Plain]) -> Table:
 
 
 def _protocols(protocols: Sequence[Plain]) -> Table:
-    """NLL of each way under each protocol, and the gain of learned rates on the grid."""
     rows = []
     for each in protocols:
         plan = [f"{each['rows'] - each['held_out']:,}", f"{each['held_out']:,}", f"{each['steps']:,}"]
@@ -157,7 +152,6 @@ def _protocols(protocols: Sequence[Plain]) -> Table:
 
 
 def _plans(sizes: Sequence[tuple[list[str], Plain]]) -> Table:
-    """How each size was trained, and the rates that it learned."""
     names = {"held_out": "held out", "batch_size": "batch", "epochs": "epochs", "steps": "steps"}
     rows = []
     for heads, size in sizes:
@@ -169,7 +163,6 @@ def _plans(sizes: Sequence[tuple[list[str], Plain]]) -> Table:
 
 
 def _draw(sets: Plain, prior: str) -> Figure:
-    """Draw test NLL against the number of rows, a panel for each set."""
     drawing, panels = subplots(1, len(sets), squeeze=False, size=(3.6 * len(sets), 3.7))
     for ax, (name, its) in zip(panels[0], sets.items(), strict=True):
         _lines(ax, its["sizes"], prior, is_log=name == "mnist")

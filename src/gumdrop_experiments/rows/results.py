@@ -17,7 +17,6 @@ LABELS = {
     GRID: "best of these four, by held-out rows",
     LEARNED: "learned",
 }
-"""What pages call each way to a rate."""
 PRIORS = {"prior": "with the prior", "without": "without a prior"}
 """Whether weights have the default prior of the objective."""
 VERDICTS = ("ahead", "not told apart", "behind")

@@ -10,18 +10,16 @@ import torch
 from torch import Tensor, nn
 
 from gumdrop import dropout_rates, predict_classification, predict_regression
-from gumdrop.metrics import interval_coverage, rmse
 from gumdrop.networks import mlp
 from gumdrop.training import FitResult, fit_stacked
 from gumdrop_experiments.data.mnist import DigitImages, read_digits
-from gumdrop_experiments.harness import Plain, RunOptions, data_folder
-from gumdrop_experiments.harness.run import Run
+from gumdrop_experiments.harness import Plain, Run, RunOptions, data_folder
 from gumdrop_experiments.pages import rounded
 from gumdrop_experiments.rates.ensembles import ALMOST_NONE, fixed
 from gumdrop_experiments.rates.sets import SETS as TABLES
 from gumdrop_experiments.rows import SETS, Settings
 from gumdrop_experiments.rows.results import FIXED, LEARNED, OFF, protocol_summary, regrets, summary
-from gumdrop_experiments.scoring import class_scores
+from gumdrop_experiments.scoring import class_scores, number_scores
 from gumdrop_experiments.shift.study import noisy
 from gumdrop_experiments.training import seeded, shuffled
 
@@ -162,7 +160,6 @@ def _plan(size: int, settings: Settings, *, beside: int = 0, is_short: bool = Fa
 
 
 def _part(problem: _Problem, size: int, seed: int, settings: Settings, first: int) -> Plain:
-    """Train all ways on one sample, with and without the prior."""
     plan = _plan(size, settings)
     ways = {prior: _ways(problem, plan, seed, settings, first, value) for prior, value in LENGTHSCALES.items()}
     return {"seed": first + seed, "plan": plan, "ways": ways}
@@ -226,11 +223,6 @@ def _scores(
     for name, (x, y) in tests.items():
         if problem.num_classes:
             scores[name] = class_scores(predict_classification(network, x, num_samples=draws, seed=seed), y)
-            continue
-        numbers = predict_regression(network, x, num_samples=draws, seed=seed)
-        scores[name] = {
-            "nll": -numbers.log_prob(y).mean().item(),
-            "rmse": rmse(numbers.mean, y).item(),
-            "coverage": interval_coverage(*numbers.interval(0.9), y).item(),
-        }
+        else:
+            scores[name] = number_scores(predict_regression(network, x, num_samples=draws, seed=seed), y)
     return scores

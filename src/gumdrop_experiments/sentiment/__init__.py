@@ -12,16 +12,13 @@ from gumdrop_experiments.harness import About, BaseSettings, flag
 
 ABOUT = About(
     shows="an LSTM on film reviews (SST-2): learned rates, of word types too, against a grid of fixed ones",
-    minutes=116,
-    quick_minutes=1,
+    minutes=(116, 1),
     source="Socher et al. 2013; Gal & Ghahramani 2016 (arXiv:1512.05287)",
     data=("sst",),
 )
 
 
 class Settings(BaseSettings):
-    """The flags of `sentiment`."""
-
     seeds: int = flag(5, least=1, quick=1)
     """Networks trained in each way; with phrases 3 at most."""
     epochs: int = flag(10, least=1, quick=4)

@@ -33,7 +33,6 @@ SITES = {
     "lstm.ih_l0": ("into the LSTM", plots.PALETTE[1]),
     "head": ("into the classes", plots.PALETTE[2]),
 }
-"""What each rate belongs to, and its colour."""
 
 
 def page(results: Plain) -> Page:
@@ -74,7 +73,6 @@ def _table(results: Plain) -> Table:
 
 
 def _scores(results: Plain) -> Figure:
-    """Each score of each way to set the rates, with draws and without."""
     drawing, panels = subplots(1, 3, sharey=True, size=(9.5, 0.32 * len(results) + 1.2))
     labels = list(results)[::-1]
     looks = {"no_draws": ("no draws", plots.INK, -0.15), "draws": (f"{NUM_SAMPLES} draws", plots.ORANGE, 0.15)}
@@ -92,7 +90,6 @@ def _scores(results: Plain) -> Figure:
 
 
 def _epochs(results: Plain) -> Figure:
-    """Loss and accuracy over training on the sentences of both parts, without word types and phrases: first seed."""
     keys = [key for key in results if key == "none" or key.startswith(("fixed", "learned"))]
     shown = [key for key in keys if "words" not in key]
     drawing, panels = subplots(2, 2, sharex=True, sharey="row", size=(8.6, 6.0))
@@ -133,7 +130,6 @@ def draw_rates(results: Plain) -> Figure:
 
 
 def _reliability(results: Plain) -> Figure:
-    """Confidence against accuracy for the best fixed rate and the learned ones."""
     shown = [label for label in results if label.startswith("learned") or label == best_of(results, learned=False)]
     drawing, panels = subplots(1, len(shown), squeeze=False, size=(3.2 * len(shown), 3.3))
     for ax, label in zip(panels[0], shown, strict=True):

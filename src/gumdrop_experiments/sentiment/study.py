@@ -7,6 +7,7 @@ from pathlib import Path
 
 import torch
 from torch import Tensor, nn
+from torch.nn.utils.rnn import pack_padded_sequence
 
 from gumdrop import metrics
 from gumdrop.likelihoods import ClassificationPrediction, categorical_nll
@@ -14,16 +15,13 @@ from gumdrop.networks import fix_dropout, learn_dropout, set_strength
 from gumdrop.prediction import predict_classification
 from gumdrop.training import FitResult, fit
 from gumdrop_experiments.data.texts import SST, SST_TREES, Sentences, Vocabulary, read_sst, read_sst_phrases
-from gumdrop_experiments.harness import NO_DROPOUT, START, Plain, data_folder, known, part_name, prior_of
-from gumdrop_experiments.harness.run import Run
+from gumdrop_experiments.harness import NO_DROPOUT, START, Plain, Run, data_folder, known, part_name, prior_of
 from gumdrop_experiments.pages import mean_and_error
 from gumdrop_experiments.scoring import class_scores, plain_prediction
 from gumdrop_experiments.sentiment import Settings
-from gumdrop_experiments.sentiment.reader import SentenceReader
-from gumdrop_experiments.training import seeded
+from gumdrop_experiments.training import rates_over, seeded
 
 SCORES = {"accuracy": "accuracy, %", "nll": "negative log likelihood, nats", "ece": "calibration error, %"}
-"""What each score is called."""
 BATCH_SIZE, LR, MAX_NORM, LENGTHSCALE = 64, 1e-3, 5.0, 1.0
 NUM_SAMPLES, VALIDATION_SAMPLES = 50, 5
 ROWS_AT_ONCE = 512
@@ -32,6 +30,27 @@ ACCURACIES = ("train_accuracy", "validation_accuracy")
 counts them: only training asks for gradients."""
 QUICK_SENTENCES = 2000
 """Sentences of each part that a quick run reads."""
+GRID = (0.1, 0.3, 0.5)
+
+
+class SentenceReader(nn.Module):
+    """An LSTM over words, and a class from its last state."""
+
+    def __init__(self, num_words: int, *, size: int = 100, hidden: int = 256) -> None:
+        super().__init__()
+        self.embedding = nn.Embedding(num_words, size, padding_idx=Vocabulary.PADDING)
+        # Small, so that an untrained network says nothing; N(0, 1) would let it know sentences by their words at once.
+        nn.init.normal_(self.embedding.weight, std=0.1)
+        self.lstm = nn.LSTM(size, hidden, batch_first=True)
+        self.head = nn.Linear(hidden, 2)
+
+    def forward(self, words: Tensor) -> Tensor:
+        """Give logits, shape (N, 2), for sentences as numbers, shape (N, T), 0 behind their ends."""
+        lengths = (words != Vocabulary.PADDING).sum(1)
+        embedded = self.embedding(words[:, : int(lengths.max())])
+        packed = pack_padded_sequence(embedded, lengths.cpu(), batch_first=True, enforce_sorted=False)
+        _, (state, _) = self.lstm(packed)
+        return self.head(state[-1])
 
 
 @dataclass(frozen=True)
@@ -78,7 +97,6 @@ class _Data:
         return self._encoded(Sentences([words[i] for i in kept], labels[kept]))
 
 
-GRID = (0.1, 0.3, 0.5)
 LEARNED = _Variant(START, learned=True)
 VARIANTS = (
     _Variant(NO_DROPOUT),
@@ -135,7 +153,7 @@ def _train_and_score(run: Run, data: _Data, settings: Settings, variant: _Varian
         "train_nll": [record.nll for record in result.history],
         "validation_nll": [record.validation_nll for record in result.history],
         **{name: [(record.measured or {})[name] for record in result.history] for name in ACCURACIES},
-        "rates": {name: [record.rates[name] for record in result.history] for name in result.history[0].rates},
+        "rates": rates_over(result),
         "reliability": {name: value.tolist() for name, value in bins._asdict().items()},
     }
 

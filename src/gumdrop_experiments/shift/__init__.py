@@ -13,16 +13,13 @@ from gumdrop_experiments.harness import About, BaseSettings, flag
 
 ABOUT = About(
     shows="NLL and calibration on turned, blurred and noisy digits: no dropout, fixed rates, learned ones",
-    minutes=37,
-    quick_minutes=1,
+    minutes=(37, 1),
     source="none; the protocol is that of Ovadia et al. 2019 (arXiv:1906.02530)",
     data=("mnist",),
 )
 
 
 class Settings(BaseSettings):
-    """The flags of `shift`."""
-
     images: int = flag(10_000, least=50, quick=1000)
     """Training images; each network holds a fifth of them out."""
     test_images: int = flag(2000, least=2, quick=200)

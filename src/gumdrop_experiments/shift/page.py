@@ -66,7 +66,6 @@ def _chosen(results: Plain) -> str:
 
 
 def _scores(results: Plain, size: str) -> Table:
-    """Mean scores over the steps of each shift."""
     rows = []
     for way, by_step in results[size]["by_step"].items():
         clean = by_step[next(iter(SHIFTS))][0]
@@ -81,7 +80,6 @@ def _scores(results: Plain, size: str) -> Table:
 
 
 def _gains(results: Plain, size: str) -> Table:
-    """Gains in nats with their standard errors."""
     on = results[size]["gain_on"]
     others = [other for other in on if other != OFF]
     rows = []
@@ -98,7 +96,6 @@ def _ours(rows: list[list[str]]) -> list[int]:
 
 
 def _curves(results: Plain) -> Figure:
-    """NLL against each step of each shift, of single networks and of ensembles."""
     drawing, panels = subplots(len(SIZES), len(SHIFTS), sharex="col", sharey=True, size=(9, 6))
     for row, (size, title) in enumerate(SIZES.items()):
         for ax, (name, shift) in zip(panels[row], SHIFTS.items(), strict=True):

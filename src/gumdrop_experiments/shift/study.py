@@ -17,8 +17,7 @@ from gumdrop.likelihoods import Categorical, ClassificationPrediction
 from gumdrop.networks import mlp
 from gumdrop.training import STRENGTHS, choose_strength
 from gumdrop_experiments.data.mnist import read_digits
-from gumdrop_experiments.harness import Plain
-from gumdrop_experiments.harness.run import Run
+from gumdrop_experiments.harness import Plain, Run
 from gumdrop_experiments.pages import mean_and_error, rounded
 from gumdrop_experiments.rates.ensembles import ALMOST_NONE, Setup, fixed, learned
 from gumdrop_experiments.rates.results import ELBO, GRID, HELD_OUT, OFF
@@ -44,7 +43,6 @@ LABELS = {
     HELD_OUT: "learned, strength by held-out images",
     PLAIN: f"no dropout, {MEMBERS * len(STRENGTHS)} networks",
 }
-"""What pages call each way to a rate."""
 SIZES = {"single": "single networks", "ensemble": f"ensembles of {MEMBERS}"}
 """What is scored of each way."""
 HIDDEN = (128, 128)
@@ -174,7 +172,6 @@ SHIFTS: dict[str, Shift] = {
     "blurred": Shift("blurred, SD in pixels", (0.75, 1.5, 2.25, 3.0, 3.75), blurred),
     "noisy": Shift("noisy, SD of a pixel", (0.15, 0.3, 0.45, 0.6, 0.75), noisy),
 }
-"""All of them by name."""
 
 
 def summary(parts: Mapping[str | float, Plain]) -> Plain:

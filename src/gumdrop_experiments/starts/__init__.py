@@ -10,16 +10,13 @@ from gumdrop_experiments.harness import About, BaseSettings, flag
 
 ABOUT = About(
     shows="whether learned rates depend on their start, and what the temperature of relaxed masks costs",
-    minutes=35,
-    quick_minutes=1,
+    minutes=(35, 1),
     source="none; Gal, Hron & Kendall 2017 (arXiv:1705.07832) take a temperature of .1",
     data=("mnist", "uci"),
 )
 
 
 class Settings(BaseSettings):
-    """The flags of `starts`."""
-
     splits: int = flag(5, least=1, quick=2)
     """Splits of the UCI sets, from 1 to 20."""
     seeds: int = flag(3, least=1, quick=1)

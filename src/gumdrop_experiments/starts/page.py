@@ -8,8 +8,7 @@ from matplotlib.figure import Figure
 from gumdrop.views.plots import BLUE, GREEN, INK, ORANGE, PALETTE
 from gumdrop_experiments.harness import Plain
 from gumdrop_experiments.pages import Page, Picture, Table, dress, legend_below, log_ticks, subplots, with_error
-from gumdrop_experiments.starts.networks import STARTS
-from gumdrop_experiments.starts.study import LEARNED, LENGTHS
+from gumdrop_experiments.starts.study import LEARNED, LENGTHS, STARTS
 
 FROM_STARTS = (
     "The rate of each layer over training, from each start, median over splits; dotted with a fifth of the steps. Good "
@@ -86,7 +85,6 @@ def _temperatures(name: str, found: Plain) -> Table:
 
 
 def _draw_starts(results: Plain) -> Figure:
-    """The rate of each layer over training, a line for each start; few steps dotted."""
     drawing, panels = subplots(len(LAYERS), len(results), sharex=True, sharey=True, squeeze=False, size=(9, 7))
     shades = [*mpl.colormaps["viridis"](np.linspace(0, 0.85, len(STARTS) - 1)), ORANGE]
     for column, (name, found) in enumerate(results.items()):
@@ -109,7 +107,6 @@ def _draw_starts(results: Plain) -> Figure:
 
 
 def _draw_temperatures(results: Plain) -> Figure:
-    """Log likelihood, calibration, the training part under both masks, and rates, against the temperature."""
     drawing, panels = subplots(4, len(results), sharex=True, squeeze=False, size=(9, 9))
     for column, (name, found) in enumerate(results.items()):
         arms = found["temperatures"]

@@ -9,21 +9,26 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor, nn
+from torch.nn import functional as F
 
 from gumdrop import draw, dropout_rates, predict_classification, predict_regression
+from gumdrop.layers import UNIT, ConcreteDropout, dropout_blocks
 from gumdrop.likelihoods import LIKELIHOODS
-from gumdrop.metrics import interval_coverage, rmse
+from gumdrop.networks import mlp
 from gumdrop.training import FitResult, fit_stacked
 from gumdrop_experiments.data.mnist import read_digits
 from gumdrop_experiments.data.uci import read_splits
-from gumdrop_experiments.harness import Plain, data_folder
-from gumdrop_experiments.harness.run import Run
+from gumdrop_experiments.harness import Plain, Run, data_folder
 from gumdrop_experiments.pages import mean_and_error
-from gumdrop_experiments.scoring import class_scores
+from gumdrop_experiments.scoring import class_scores, number_scores
 from gumdrop_experiments.starts import Settings
-from gumdrop_experiments.starts.networks import DEFAULT, STARTS, LearnedTemperature, network
 from gumdrop_experiments.training import seeded, shuffled
 
+UNIFORM = "logits in [-2, 0]"
+STARTS: dict[str, float | None] = {f"{p:g}": p for p in (0.01, 0.05, 0.1, 0.2, 0.5)} | {UNIFORM: None}
+"""Rates of all layers at the beginning; None draws a logit for each layer, uniform in [-2, 0]: rates of .12 to .5."""
+DEFAULT = "0.1"
+"""Where rates begin unless told otherwise."""
 LENGTHS = ("long", "short")
 TEMPERATURES = (0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0)
 LEARNED = "learned"
@@ -41,20 +46,62 @@ POINTS = 40
 """Epochs of a run that are kept for the figure, about."""
 
 
+def network(
+    num_inputs: int, num_classes: int, hidden: tuple[int, ...], *, seed: int, start: str = DEFAULT, temperature: float
+) -> nn.Sequential:
+    """Build a dense network; the same seed gives the same weights whatever the start."""
+    with seeded(seed):
+        built = mlp(num_inputs, num_classes or 1, hidden=hidden, homoscedastic_noise=not num_classes)
+        for block in dropout_blocks(built):
+            block.site.temperature = temperature  # not through `mlp`, which warns of high ones
+            p = STARTS[start]
+            block.site.start_at(torch.sigmoid(-2 * torch.rand(())).item() if p is None else p)
+    return built
+
+
+class LearnedTemperature(nn.Module):
+    """A network whose relaxed masks have one temperature, which is learned with the weights."""
+
+    def __init__(self, network: nn.Module, start: float) -> None:
+        super().__init__()
+        self.network = network
+        self.scaled_log = nn.Parameter(torch.tensor(start).log() / UNIT)
+        self._sites = [block.site for block in dropout_blocks(network)]
+
+    @property
+    def temperature(self) -> Tensor:
+        """The temperature; its logarithm is learned in units of ten, as logits are."""
+        return torch.exp(UNIT * self.scaled_log)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Compute the output, under relaxed masks in training where nobody else gives factors."""
+        mine = self.training and all(site.factor_source is None for site in self._sites)
+        for site in self._sites if mine else ():
+            site.factor_source = self._factor
+        try:
+            output: Tensor = self.network(x)
+        finally:
+            for site in self._sites if mine else ():
+                site.factor_source = None
+        return output
+
+    def _factor(self, site: ConcreteDropout, x: Tensor) -> Tensor:
+        noise = site.fresh_noise(site.rows_of(x), x.device)
+        decision = (torch.logit(noise, eps=1e-7) - site.p_logit) / self.temperature
+        return torch.exp(F.logsigmoid(decision) + F.softplus(site.p_logit))
+
+
 @dataclass(frozen=True)
 class Problem:
     """Data to learn from, and how networks are trained on them."""
 
     name: str
-    """What parts call it."""
     num_classes: int
     """Number of classes; 0 for numbers."""
     hidden: tuple[int, ...]
-    """Units of the hidden layers."""
     data: Sequence[tuple[Tensor, ...]]
     """Inputs and targets to train on, and those to predict, of each split."""
     settings: Plain
-    """Settings of training."""
 
     @property
     def likelihood(self) -> str:
@@ -99,7 +146,6 @@ def _starts(problem: Problem, steps: int, seed: int) -> dict[str, list[Plain]]:
 
 
 def _temperature(problem: Problem, temperature: float, steps: int, seed: int) -> list[Plain]:
-    """Train networks at one temperature on all splits, as one program."""
     models = [_network(problem, seed + i, temperature=temperature) for i in range(len(problem.data))]
     return _trained(problem, models, problem.data, steps, seed)
 
@@ -158,12 +204,8 @@ def _scored(
         of_classes = class_scores(classes, y_test)
         scores = {"log_likelihood": -of_classes["nll"], "error": 1 - of_classes["accuracy"], "ece": of_classes["ece"]}
     else:
-        numbers = predict_regression(model, x_test, num_samples=NUM_SAMPLES, seed=seed)
-        scores = {
-            "log_likelihood": numbers.log_prob(y_test).mean().item(),
-            "error": rmse(numbers.mean, y_test).item(),
-            "coverage": interval_coverage(*numbers.interval(0.9), y_test).item(),
-        }
+        found = number_scores(predict_regression(model, x_test, num_samples=NUM_SAMPLES, seed=seed), y_test)
+        scores = {"log_likelihood": -found["nll"], "error": found["rmse"], "coverage": found["coverage"]}
     every = max(1, len(result.history) // POINTS)
     return {
         **scores,

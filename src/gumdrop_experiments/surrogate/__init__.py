@@ -13,15 +13,12 @@ from gumdrop_experiments.harness import About, BaseSettings, flag
 
 ABOUT = About(
     shows="Bayesian optimisation by drawn functions, beside MC dropout and a Gaussian process, in 100 evaluations",
-    minutes=20,
-    quick_minutes=1,
+    minutes=(20, 1),
     source="no published figures: the ways run from the same points",
 )
 
 
 class Settings(BaseSettings):
-    """The flags of `surrogate`."""
-
     functions: tuple[str, ...] = flag((), known=("function", "gumdrop_experiments.surrogate.study.FUNCTIONS"))
     """Functions to minimise; all of them by default."""
     seeds: int = flag(5, least=1, quick=1, recorded=False)

@@ -62,7 +62,6 @@ def page(results: Plain) -> Page:
 
 
 def _curves(results: Plain) -> Figure:
-    """A panel for each function."""
     drawing, panels = panels_of([name.title() for name in results["functions"]], 2, panel=(3.6, 2.5))
     for name, ax in zip(results["functions"], panels.values(), strict=True):
         for way, (color, style) in LOOKS.items():

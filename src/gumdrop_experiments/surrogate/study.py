@@ -11,8 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from gumdrop_experiments.harness import Plain
-from gumdrop_experiments.harness.run import Run
+from gumdrop_experiments.harness import Plain, Run
 from gumdrop_experiments.pages import mean_and_error, rounded
 from gumdrop_experiments.surrogate import Settings
 

@@ -14,15 +14,12 @@ from gumdrop_experiments.harness import About, BaseSettings, flag
 
 ABOUT = About(
     shows="survival times, some not over: the estimator as it comes beside Cox, a survival forest and Kaplan-Meier",
-    minutes=22,
-    quick_minutes=1,
+    minutes=(22, 1),
     source="no published figures: the peers run in the same splits",
 )
 
 
 class Settings(BaseSettings):
-    """The flags of `survival`."""
-
     splits: int = flag(10, least=2, quick=2, recorded=False)
     """Splits of each set: each five of them are the folds of one order of the rows."""
     sets: tuple[str, ...] = flag((), known=("set", "gumdrop_experiments.survival.sources.SETS"))

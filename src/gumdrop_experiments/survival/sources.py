@@ -16,13 +16,10 @@ class Source(NamedTuple):
     """Where a set is."""
 
     package: str
-    """The package that ships it."""
     loader: str
-    """The function there that reads it."""
     time: str = ""
     """Column of the times, where they are not apart."""
     event: str = ""
-    """Column of the events."""
     drop: tuple[str, ...] = ()
     """Columns that are no inputs."""
 

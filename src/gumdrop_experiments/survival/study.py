@@ -2,21 +2,84 @@
 
 import math
 import time
+from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 import numpy as np
 import torch
+from torch import Tensor
 
-from gumdrop.metrics import concordance, integrated_brier, share_below, uniform_p_value
-from gumdrop_experiments.harness import Plain
-from gumdrop_experiments.harness.run import Run
+from gumdrop.estimators import ConcreteDropoutRegressor
+from gumdrop.metrics import concordance, integrated_brier, kaplan_meier, share_below, uniform_p_value
+from gumdrop_experiments.harness import Plain, Run
+from gumdrop_experiments.pages import mean_and_error
 from gumdrop_experiments.survival import Settings
-from gumdrop_experiments.survival.methods import METHODS
-from gumdrop_experiments.survival.sources import SETS, check_packages, read, split_of
+from gumdrop_experiments.survival.sources import SETS, Split, check_packages, read, split_of
 
 OURS, PEERS = "gumdrop", ("Cox", "survival forest")
 FOLDS, BINS = 5, 10
 QUICK_EPOCHS = 3
+
+
+@dataclass(frozen=True, eq=False)
+class Steps:
+    """Survivals that are steps, as a prediction that can be scored."""
+
+    times: Tensor
+    """Where they are, ascending, shape (K,)."""
+    above: Tensor
+    """Survival from each of them on, shape (N, K)."""
+
+    @property
+    def mean(self) -> Tensor:
+        """A number for each row, for its dtype and device."""
+        return self.above[:, :1]
+
+    def cdf(self, value: Tensor) -> Tensor:
+        """Probability of at most a value, or of (N, 1), shape (N, 1)."""
+        at = value.expand(len(self.above), 1).contiguous()
+        place = torch.searchsorted(self.times, at, right=True)
+        return 1 - torch.cat([torch.ones_like(self.mean), self.above], dim=1).gather(1, place)
+
+
+def _steps(model: Any, split: Split) -> Steps:
+    model.fit(split.x_train, split.y_train)
+    above = torch.from_numpy(model.predict_survival_function(split.x_test, return_array=True))
+    return Steps(torch.from_numpy(model.unique_times_), above)
+
+
+def _ours(split: Split, seed: int, epochs: int | None) -> Any:
+    model = ConcreteDropoutRegressor(max_iter=epochs, random_state=seed).fit(split.x_train, split.y_train)
+    return model.predict_distribution(split.x_test)
+
+
+def _cox(split: Split, seed: int, epochs: int | None) -> Steps:
+    from sksurv.linear_model import CoxPHSurvivalAnalysis
+
+    return _steps(CoxPHSurvivalAnalysis(alpha=0.1), split)
+
+
+def _forest(split: Split, seed: int, epochs: int | None) -> Steps:
+    from sksurv.ensemble import RandomSurvivalForest
+
+    return _steps(RandomSurvivalForest(200, min_samples_leaf=15, random_state=seed), split)
+
+
+def _blind(split: Split, seed: int, epochs: int | None) -> Steps:
+    times = np.unique(split.y_train["time"])
+    known, seen = (torch.from_numpy(split.y_train[field].copy()) for field in ("time", "seen"))
+    above = kaplan_meier(known, seen, torch.from_numpy(times))
+    return Steps(torch.from_numpy(times), above.expand(len(split.y_test), -1))
+
+
+METHODS: dict[str, Callable[[Split, int, int | None], Any]] = {
+    "gumdrop": _ours,
+    "Cox": _cox,
+    "survival forest": _forest,
+    "Kaplan-Meier": _blind,
+}
 
 
 def study(settings: Settings, run: Run) -> Plain:
@@ -30,7 +93,6 @@ def study(settings: Settings, run: Run) -> Plain:
 
 
 def _scored(name: str, number: int, seed: int, epochs: int | None) -> Plain:
-    """Train and score every model on one split."""
     split = split_of(read(name), number, FOLDS, seed)
     times, seen = (torch.from_numpy(split.y_test[field].copy()) for field in ("time", "seen"))
     observed = torch.stack([times, torch.where(seen, times, math.inf)], dim=1)
@@ -59,9 +121,9 @@ def _summary(name: str, splits: list[Plain]) -> Plain:
         brier = np.array([split[label]["brier"] for split in splits])
         gap = brier - np.array([split[OURS]["brier"] for split in splits])
         methods[label] = {
-            "brier": _mean(brier),
-            "ours_ahead": _mean(gap),
-            "concordance": _mean(np.array([split[label]["concordance"] for split in splits])),
+            "brier": mean_and_error(brier),
+            "ours_ahead": mean_and_error(gap),
+            "concordance": mean_and_error(split[label]["concordance"] for split in splits),
             "calibration": [_p_value(splits[i : i + FOLDS], label) for i in range(0, len(splits), FOLDS)],
             "seconds": float(np.median([split[label]["seconds"] for split in splits])),
         }
@@ -77,8 +139,3 @@ def _summary(name: str, splits: list[Plain]) -> Plain:
 def _p_value(folds: list[Plain], label: str) -> float:
     """D-calibration over all folds of one order of the rows, in which each row is tested once."""
     return uniform_p_value(torch.tensor([fold[label]["bins"] for fold in folds]).sum(0)).item()
-
-
-def _mean(values: np.ndarray) -> tuple[float, float]:
-    """Mean, and its standard error over the splits."""
-    return float(values.mean()), float(values.std(ddof=1) / math.sqrt(len(values)))

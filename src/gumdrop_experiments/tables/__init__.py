@@ -7,16 +7,13 @@ from gumdrop_experiments.harness import About, BaseSettings, flag
 
 ABOUT = About(
     shows="the estimators as they come beside Gaussian processes, linear models, boosted trees and MC dropout",
-    minutes=103,
-    quick_minutes=2,
+    minutes=(103, 2),
     source="none; scikit-learn's models in the same run",
     data=("uci",),
 )
 
 
 class Settings(BaseSettings):
-    """The flags of `tables`."""
-
     methods: tuple[str, ...] = flag((), known=("method", "gumdrop_experiments.tables.methods.METHODS"))
     """Methods to run: gumdrop, fixed, mc-dropout, deep-ensemble, process, linear, boosting, quantiles, ngboost,
     catboost, forest, realmlp, tabm; all but the last by default. The last five need `pip install 'gumdrop[rivals]'`."""

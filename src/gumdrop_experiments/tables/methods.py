@@ -26,8 +26,7 @@ from gumdrop.tables import boosted_classes, boosted_regression
 from gumdrop.training import fit
 from gumdrop_experiments.data.uci import Split
 from gumdrop_experiments.tables import rivals
-from gumdrop_experiments.tables.predictions import QUANTILE_LEVELS, Prediction, Quantiles, gaussian, probabilities
-from gumdrop_experiments.tables.work import Task
+from gumdrop_experiments.tables.tasks import QUANTILE_LEVELS, Prediction, Quantiles, Task, gaussian, probabilities
 from gumdrop_experiments.training import seeded
 from gumdrop_experiments.uci.methods import deep_ensemble
 from gumdrop_experiments.uci.work import Work
@@ -44,13 +43,9 @@ class Method:
     """A method and what is said of it."""
 
     label: str
-    """What tables and figures call it."""
     run: Callable[[Task], Prediction]
-    """Trains and predicts."""
     network: bool = False
-    """Whether it is a neural network."""
     classes: bool = True
-    """Whether there is one for classes."""
     package: str | None = None
     """The package that it needs beside those of gumdrop; it makes the method a rival, which may fail."""
     default: bool = True

@@ -24,8 +24,8 @@ from gumdrop_experiments.pages import (
     with_error,
 )
 from gumdrop_experiments.tables.methods import CLASS_ROWS, KERNEL_ROWS, METHODS
-from gumdrop_experiments.tables.predictions import COVERAGES
 from gumdrop_experiments.tables.study import OURS, WANTED_COVERAGE
+from gumdrop_experiments.tables.tasks import COVERAGES
 
 PEERS = (
     "Other packages have the settings of their documentation. NGBoost (a normal distribution; 2,000 rounds at most, as "

@@ -21,8 +21,7 @@ import torch
 from sklearn.model_selection import train_test_split
 
 from gumdrop.likelihoods import RegressionPrediction
-from gumdrop_experiments.tables.predictions import QUANTILE_LEVELS, Prediction, Quantiles, gaussian, probabilities
-from gumdrop_experiments.tables.work import Task
+from gumdrop_experiments.tables.tasks import QUANTILE_LEVELS, Prediction, Quantiles, Task, gaussian, probabilities
 
 HELD_OUT, PATIENCE = 0.1, 50
 VIRTUAL_MODELS = 10

@@ -12,17 +12,14 @@ from gumdrop_experiments.harness import About, BaseSettings, flag
 
 ABOUT = About(
     shows="several targets of a row with and without the correlation of their noise, by density and energy score",
-    minutes=2,
-    quick_minutes=1,
+    minutes=(2, 1),
     source="none; the energy score is that of Gneiting & Raftery 2007",
     estimated=True,
 )
 
 
 class Settings(BaseSettings):
-    """The flags of `targets`."""
-
-    sets: tuple[str, ...] = flag((), known=("set", "gumdrop_experiments.targets.sets.SETS"))
+    sets: tuple[str, ...] = flag((), known=("set", "gumdrop_experiments.targets.study.SETS"))
     """Sets to run; all by default."""
     splits: int = flag(5, least=1, quick=1)
     """Random splits of a set, a fifth of the rows to test."""

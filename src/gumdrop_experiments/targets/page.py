@@ -58,7 +58,6 @@ def _lead(results: Plain) -> str:
 
 
 def _gains(sets: Plain) -> Figure:
-    """A panel for each score, a row for each set."""
     drawing, panels = panels_of(list(PANELS), 2, panel=(3.8, 0.4 * len(sets) + 1.0), margin=1.2)
     for ax, (score, scale) in zip(panels.values(), PANELS.values(), strict=True):
         gains = {name: [scale * value for value in each["gain"][score]] for name, each in sets.items()}

@@ -9,16 +9,13 @@ from gumdrop_experiments.harness import About, BaseSettings, flag
 
 ABOUT = About(
     shows="a small BERT on film reviews and a small GPT on sums in words: no, fixed and learned dropout",
-    minutes=54,
-    quick_minutes=2,
+    minutes=(54, 2),
     source="none: nobody has learned dropout in transformers",
     data=("sst",),
 )
 
 
 class Settings(BaseSettings):
-    """The flags of `transformers`."""
-
     seeds: int = flag(3, least=1, quick=1)
     """Networks trained in each way."""
     review_epochs: int = flag(8, least=1, quick=1)

@@ -76,7 +76,6 @@ def _place(name: str) -> str:
 
 
 def _rates(results: Plain) -> Figure:
-    """Learned rates of the epoch that is kept, from input to output; colours say where in its layer a site stands."""
     drawing, panels = subplots(1, len(results), size=(10.5, 4))
     colours = dict(zip(PLACES, plots.PALETTE, strict=False))
     for ax, (task, variants) in zip(panels, results.items(), strict=True):
@@ -93,7 +92,6 @@ def _rates(results: Plain) -> Figure:
 
 
 def _scores(results: Plain) -> Figure:
-    """Each score of each way to set the rates."""
     wanted = [(task, score, title) for task, titles in SCORES.items() for score, title in titles.items()]
     drawing, panels = subplots(1, len(wanted), sharey=True, size=(2.5 * len(wanted), 2.8))
     variants = list(VARIANTS)[::-1]

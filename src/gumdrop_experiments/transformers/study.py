@@ -1,7 +1,7 @@
 """Two tasks, a network and data for each, with each way to set the rates."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -13,12 +13,11 @@ from torch import Tensor, nn
 from gumdrop.networks import fix_dropout, learn_dropout
 from gumdrop.prediction import predict_classification, sample
 from gumdrop.training import fit
-from gumdrop_experiments.data.texts import SST, Vocabulary, read_sst
-from gumdrop_experiments.harness import Plain, data_folder, part_name, rate_of
-from gumdrop_experiments.harness.run import Run
+from gumdrop_experiments.data.texts import SST, encoded_sst
+from gumdrop_experiments.harness import Plain, Run, data_folder, part_name, rate_of
 from gumdrop_experiments.networks.transformers import CharacterModel, ReviewEncoder, character_nll, encoded, sums
 from gumdrop_experiments.scoring import class_scores
-from gumdrop_experiments.training import seeded
+from gumdrop_experiments.training import rates_over, seeded
 from gumdrop_experiments.transformers import Settings
 
 NUM_SAMPLES = 30
@@ -36,7 +35,6 @@ VARIANTS = ("none", "fixed 0.1", "fixed 0.3", "learned")
 class Task:
     """A network and its data."""
 
-    name: str
     build: Callable[[], nn.Module]
     train: Pair
     validation: Pair
@@ -46,35 +44,23 @@ class Task:
     score: Callable[[nn.Module, Pair, int], dict[str, float]]
     """Scores a network on test data; with a seed."""
     conversion: Plain
-    """Options of `learn_dropout`."""
     lr: float
-    """Highest learning rate."""
 
 
 def study(settings: Settings, run: Run) -> Plain:
     """Train and score both networks in all ways, with several seeds."""
     folder = data_folder(run.options, "sst", sources=SST, files=[file.name for file in SST])
-    tasks = [
-        (review_task(folder, quick=run.options.quick), settings.review_epochs),
-        (sum_task(settings.lines, run.options.seed), settings.sum_epochs),
-    ]
-    seeds = run.options.seeds(settings.seeds)
-    done = run.parts(
-        {
-            (task.name, variant, seed): partial(_trained, run, task, variant, epochs, seed)
-            for task, epochs in tasks
-            for variant in VARIANTS
-            for seed in seeds
-        }
-    )
-    return {
-        task.name: {variant: [done[task.name, variant, seed] for seed in seeds] for variant in VARIANTS}
-        for task, _ in tasks
+    tasks = {
+        "reviews": (review_task(folder, quick=run.options.quick), settings.review_epochs),
+        "sums": (sum_task(settings.lines, run.options.seed), settings.sum_epochs),
     }
+    seeds = run.options.seeds(settings.seeds)
+    done = run.product(partial(_trained, run, tasks), tasks, VARIANTS, seeds)
+    return {name: {variant: [done[name, variant, seed] for seed in seeds] for variant in VARIANTS} for name in tasks}
 
 
-def _trained(run: Run, task: Task, variant: str, epochs: int, seed: int) -> Plain:
-    """Train a network with one way to set the rates, and score it."""
+def _trained(run: Run, tasks: Mapping[str, tuple[Task, int]], name: str, variant: str, seed: int) -> Plain:
+    task, epochs = tasks[name]
     with seeded(seed):
         model = task.build().to(run.options.device)
         learn_dropout(model, p=rate_of(variant), report=lambda report: None, **task.conversion)
@@ -92,13 +78,13 @@ def _trained(run: Run, task: Task, variant: str, epochs: int, seed: int) -> Plai
             max_norm=5.0,
             lengthscale=1.0,
             seed=seed,
-            checkpoint=run.checkpoint(part_name(task.name, variant, seed)),
-            progress=f"{task.name}, {variant}, seed {seed}",
+            checkpoint=run.checkpoint(part_name(name, variant, seed)),
+            progress=f"{name}, {variant}, seed {seed}",
         )
     test = tuple(part.to(run.options.device) for part in task.test)
     return {
         "scores": task.score(model, (test[0], test[1]), seed),
-        "rates": {name: [record.rates[name] for record in result.history] for name in result.history[0].rates},
+        "rates": rates_over(result),
         "validation_nll": [record.validation_nll for record in result.history],
         "best_epoch": result.best_epoch,
     }
@@ -106,13 +92,9 @@ def _trained(run: Run, task: Task, variant: str, epochs: int, seed: int) -> Plai
 
 def review_task(folder: Path, *, quick: bool) -> Task:
     """Read the reviews, for a small BERT."""
-    parts = [read_sst(folder, part) for part in ("train", "dev", "test")]
-    vocabulary = Vocabulary(parts[0].words)
-    rows = slice(400 if quick else None)
-    train, dev, test = ((vocabulary.encode(part.words[rows]), part.labels[rows]) for part in parts)
+    (train, dev, test), num_words = encoded_sst(folder, [400 if quick else None] * 3)
     return Task(
-        name="reviews",
-        build=partial(ReviewEncoder, len(vocabulary)),
+        build=partial(ReviewEncoder, num_words),
         train=train,
         validation=dev,
         test=test,
@@ -136,7 +118,6 @@ def sum_task(count: int, seed: int) -> Task:
     rows = encoded(sums(count + 2 * held_out, seed))
     train, validation, test = rows.split([count, held_out, held_out])
     return Task(
-        name="sums",
         build=partial(CharacterModel, longest=rows.shape[1]),
         train=(train, train),
         validation=(validation, validation),

@@ -15,7 +15,6 @@ GAINS = (
     "left of the line is worse. Numbers at the edge are too far to show."
 )
 EDGES = (-0.3, 0.1)
-"""Gains that are shown."""
 
 
 CELLS: dict[str, Cell] = {

@@ -10,23 +10,19 @@ from numpy.typing import NDArray
 from gumdrop.ensembles import Architecture, candidates, schedule
 from gumdrop.likelihoods import Gaussian
 from gumdrop_experiments.data.uci import Split, read_splits, standardised
-from gumdrop_experiments.harness import BaseSettings, Plain, data_folder
-from gumdrop_experiments.harness.run import Run
+from gumdrop_experiments.harness import BaseSettings, Plain, Run, data_folder
 from gumdrop_experiments.pages import mean_and_error
 from gumdrop_experiments.training import shuffled
-from gumdrop_experiments.uci.ensembles import chosen
 from gumdrop_experiments.uci.methods import single
-from gumdrop_experiments.uci.work import Outcome, Work, scores
+from gumdrop_experiments.uci.work import Outcome, Work, chosen, scores
 
 DEFAULT = "the default"
-"""The candidate that others are compared with."""
 UCI = ("boston-housing", "concrete-strength", "wine-quality-red")
 SIMULATED = ("friedman-200", "linear-100", "sine-200")
 SPLITS, QUICK_SPLITS, QUICK_EPOCHS = 3, 2, 5
 
 
 def _passes(work: Work, factor: float) -> Work:
-    """The same work with another number of passes."""
     _, epochs = schedule(len(work.splits[0].x_train), epochs=work.epochs)
     return replace(work, epochs=max(1, round(epochs * factor)))
 

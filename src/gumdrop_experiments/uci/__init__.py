@@ -16,8 +16,7 @@ from gumdrop_experiments.harness import About, BaseSettings, RunOptions, flag, k
 
 ABOUT = About(
     shows="learned dropout with nothing to tune against a grid search over rate and noise, on UCI regression",
-    minutes=80,
-    quick_minutes=2,
+    minutes=(80, 2),
     source="Gal, Hron & Kendall 2017, table 1; Gal & Ghahramani 2016, its authors' clean grid search of 2018",
     data=("uci",),
 )
@@ -37,8 +36,6 @@ PUBLISHED: dict[str, list[tuple[str, str, str]]] = {
 
 
 class Settings(BaseSettings):
-    """The flags of `uci`."""
-
     dataset: tuple[str, ...] = ()
     """Sets to run, by the names of their folders in DIR/uci; all by default."""
     methods: tuple[str, ...] = ()

@@ -22,17 +22,18 @@ from gumdrop.training import FitResult, fit_stacked
 from gumdrop_experiments.data.uci import Split
 from gumdrop_experiments.harness import NO_DROPOUT, START, prior_of
 from gumdrop_experiments.training import seeded
-from gumdrop_experiments.uci.ensembles import chosen, ensemble
-from gumdrop_experiments.uci.peer import peer
 from gumdrop_experiments.uci.work import (
     LR,
     NUM_SAMPLES,
     PAPER_LENGTHSCALE,
     Outcome,
     Work,
+    chosen,
+    ensemble,
     in_units,
     mean_rates,
     network,
+    peer,
     training_parts,
 )
 
@@ -56,9 +57,7 @@ class Method:
     """A method and its name."""
 
     label: str
-    """What tables and figures call it."""
     run: Callable[[Work], Outcome]
-    """Trains and predicts."""
     default: bool = True
     """Whether it runs unless others are named."""
 
@@ -132,7 +131,6 @@ def _train(
 
 
 def _predictions(models: Sequence[nn.Module], work: Work) -> list[RegressionPrediction]:
-    """Predict each test part by its network."""
     return [
         predict_regression(model, split.x_test, num_samples=NUM_SAMPLES, seed=work.seed)
         for model, split in zip(models, work.splits, strict=True)

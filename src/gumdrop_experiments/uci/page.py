@@ -22,7 +22,7 @@ from gumdrop_experiments.pages import (
     panels_of,
 )
 from gumdrop_experiments.tables.page import COVERED, Cells, cell, in_units, methods_table
-from gumdrop_experiments.tables.predictions import COVERAGES
+from gumdrop_experiments.tables.tasks import COVERAGES
 from gumdrop_experiments.uci import PUBLISHED
 from gumdrop_experiments.uci.methods import METHODS
 from gumdrop_experiments.uci.study import OURS, REFERENCE

@@ -15,8 +15,7 @@ from gumdrop.ensembles import EnsembleSettings, Rows, fit_ensembles
 from gumdrop.likelihoods import Gaussian
 from gumdrop.training import fit, fit_stacked
 from gumdrop_experiments.data.uci import Split, read_splits
-from gumdrop_experiments.harness import Plain, data_folder
-from gumdrop_experiments.harness.run import Run
+from gumdrop_experiments.harness import Plain, Run, data_folder
 from gumdrop_experiments.pages import mean_and_error
 from gumdrop_experiments.training import seeded
 from gumdrop_experiments.uci import Settings

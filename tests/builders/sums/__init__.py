@@ -2,7 +2,7 @@
 
 from gumdrop_experiments.harness.settings import About, BaseSettings, flag
 
-ABOUT = About(shows="sums of ranges", minutes=2, quick_minutes=0.1, source="nobody [2020]")
+ABOUT = About(shows="sums of ranges", minutes=(2, 0.1), source="nobody [2020]")
 
 
 class Settings(BaseSettings):

@@ -5,8 +5,7 @@ The environment is registered with Gymnasium when this package is imported, as `
 
 import gymnasium
 
-from gumdrop_experiments.cartpole.control.cart_pole import CartPole, tip_distance, tip_reward
-from gumdrop_experiments.cartpole.control.swing_up import HORIZON, SwingUp
+from gumdrop_experiments.cartpole.control.swing_up import HORIZON, CartPole, SwingUp, tip_distance, tip_reward
 
 __all__ = ["CartPole", "SwingUp", "tip_distance", "tip_reward"]
 

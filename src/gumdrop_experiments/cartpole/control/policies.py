@@ -34,7 +34,6 @@ class SearchSettings:
     p: float = 0.1
     """Drop probability at the start; 0 for a network without dropout."""
     learned: bool = True
-    """Learn it."""
     hidden: tuple[int, ...] = (200, 200)
     """Units of the hidden layers of the dynamics network."""
     lengthscale: float = 1.0
@@ -46,11 +45,9 @@ class SearchSettings:
     model_lr: float = 4e-3
     """Largest learning rate of these."""
     batch_size: int = 50
-    """Transitions in each."""
     num_policies: int = 8
     """Policies that are improved side by side."""
     policy_units: int = 32
-    """Hidden units of a policy."""
     num_particles: int = 10
     """Particles of each policy."""
     policy_steps: int = 250

@@ -1,23 +1,148 @@
-"""The cart-pole swing-up as a Gymnasium environment."""
+"""The cart-pole swing-up: motion of a uniform rod on a cart, its pictures, and a Gymnasium environment.
 
+A state is (x, v, theta, omega): position and speed of the cart in m and m/s, angle of the pole from upright in rad,
+counted on over full turns, and its rate in rad/s.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import gymnasium
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from PIL import Image, ImageDraw
+from torch import Tensor
 
-from gumdrop_experiments.cartpole.control.cart_pole import CartPole, tip_distance, tip_reward
-from gumdrop_experiments.cartpole.control.drawing import draw_cart_pole
-
+WIDTH, HEIGHT, FINER = 480, 300, 3
+METRE = 140.0
+"""Pixels."""
+INK, CART, POLE, FORCE, GOAL, PAPER = "#23262b", "#0072b2", "#d55e00", "#b0609a", "#009e73", "#ffffff"
 SECONDS = 0.1
 HORIZON = 25
 MAX_FORCE = 10.0
 START = (0.0, 0.0, np.pi, 0.0)
 START_STD = 0.02
 LARGEST = float(np.finfo(np.float32).max)
-
 State = NDArray[np.float64]
+
+
+@dataclass(frozen=True, kw_only=True)
+class CartPole:
+    r"""A cart on a rail with a uniform rod on a hinge, after Deisenroth & Rasmussen 2011 (PILCO).
+
+    With masses :math:`M, m`, length :math:`l`, friction :math:`b` of the cart and force :math:`u`,
+
+    .. math::
+        \left(M + m - \tfrac34 m \cos^2\theta\right) \dot v &= u - b v + \tfrac12 m l \omega^2 \sin\theta
+            - \tfrac34 m g \sin\theta \cos\theta \\
+        \dot\omega &= \tfrac{3}{2 l} \left(g \sin\theta - \dot v \cos\theta\right)
+
+    Example:
+        >>> cart_pole = CartPole()
+        >>> hanging = torch.tensor([0.0, 0.0, torch.pi, 0.0], dtype=torch.float64)
+        >>> cart_pole.advance(hanging, torch.tensor(1.0), seconds=0.1)[0] > 0
+        tensor(True)
+    """
+
+    cart_mass: float = 0.5
+    """In kg."""
+    pole_mass: float = 0.5
+    """In kg."""
+    length: float = 0.6
+    """Length of the pole, in m."""
+    friction: float = 0.1
+    """Friction between cart and rail, in N s/m."""
+    gravity: float = 9.82
+    """In m/s²."""
+
+    def derivative(self, state: Tensor, force: Tensor) -> Tensor:
+        """Evaluate the equations of motion: the rate of change of states (..., 4) under forces (...,) in N."""
+        _, v, theta, omega = state.unbind(-1)
+        sin, cos = theta.sin(), theta.cos()
+        push = force - self.friction * v + 0.5 * self.pole_mass * self.length * omega.square() * sin
+        inertia = self.cart_mass + self.pole_mass - 0.75 * self.pole_mass * cos.square()
+        acceleration = (push - 0.75 * self.pole_mass * self.gravity * sin * cos) / inertia
+        angular = 1.5 / self.length * (self.gravity * sin - acceleration * cos)
+        return torch.stack([v, acceleration, omega, angular], dim=-1)
+
+    def advance(self, state: Tensor, force: Tensor, *, seconds: float, substeps: int = 10) -> Tensor:
+        """Follow the motion of states (..., 4) under a constant force, by classical Runge-Kutta steps."""
+        h = seconds / substeps
+        for _ in range(substeps):
+            k1 = self.derivative(state, force)
+            k2 = self.derivative(state + h / 2 * k1, force)
+            k3 = self.derivative(state + h / 2 * k2, force)
+            k4 = self.derivative(state + h * k3, force)
+            state = state + h / 6 * (k1 + 2 * k2 + 2 * k3 + k4)
+        return state
+
+    def energy(self, state: Tensor) -> Tensor:
+        """Kinetic and potential energy of states (..., 4), in J; 0 at rest with the pole level."""
+        _, v, theta, omega = state.unbind(-1)
+        swing = 0.5 * self.length * omega
+        kinetic = 0.5 * (self.cart_mass + self.pole_mass) * v.square() + self.pole_mass * v * swing * theta.cos()
+        kinetic = kinetic + self.pole_mass * swing.square() * 2 / 3
+        return kinetic + 0.5 * self.pole_mass * self.gravity * self.length * theta.cos()
+
+
+def tip_distance(state: Tensor) -> Tensor:
+    """Distance in m of the pole's tip from where it is to balance, upright above the middle of the rail."""
+    right, up = _from_the_goal(state)
+    return torch.hypot(right, up)
+
+
+def tip_reward(state: Tensor, *, width: float = 0.25) -> Tensor:
+    """One minus the saturating cost of Deisenroth & Rasmussen 2011: exp(-distance² / (2 width²))."""
+    right, up = _from_the_goal(state)
+    return torch.exp(-(right.square() + up.square()) / (2 * width**2))
+
+
+def _from_the_goal(state: Tensor) -> tuple[Tensor, Tensor]:
+    x, _, theta, _ = state.unbind(-1)
+    return x + CartPole.length * theta.sin(), CartPole.length * (theta.cos() - 1)
+
+
+def draw_cart_pole(
+    state: Sequence[float], force: float = 0.0, *, max_force: float = 10.0, length: float = 0.6
+) -> NDArray[np.uint8]:
+    """Draw the cart on its rail, the pole, an arrow for the force, and a ring where the tip is to be.
+
+    The picture shows the middle 3.4 m of the rail; a cart beyond it is drawn at the edge, paler. The arrow is as long
+    as the cart at ``max_force``.
+
+    Example:
+        >>> draw_cart_pole((0.0, 0.0, 0.5, 0.0), 3.0).shape
+        (300, 480, 3)
+    """
+    picture = Image.new("RGB", (WIDTH * FINER, HEIGHT * FINER), PAPER)
+    pen = ImageDraw.Draw(picture)
+    edge = 0.5 * WIDTH / METRE - 0.15
+    x, theta = float(np.clip(state[0], -edge, edge)), float(state[2])
+    inside = abs(state[0]) <= edge
+
+    def at(right: float, up: float) -> tuple[float, float]:
+        """Pixel of a point, in metres from the middle of the rail."""
+        return FINER * (WIDTH / 2 + METRE * right), FINER * (HEIGHT / 2 - METRE * up)
+
+    tip = (x + length * np.sin(theta), length * np.cos(theta))
+    pen.line([at(-3, 0), at(3, 0)], fill="#c9ccd1", width=2 * FINER)
+    pen.circle(at(0.0, length), 0.07 * METRE * FINER, outline=GOAL, width=2 * FINER)
+    pen.rounded_rectangle(
+        [at(x - 0.15, 0.07), at(x + 0.15, -0.07)], radius=5 * FINER, fill=CART if inside else "#9ecae1"
+    )
+    pen.line([at(x, 0), at(*tip)], fill=POLE, width=8 * FINER)
+    pen.circle(at(x, 0.0), 6 * FINER, fill=INK)
+    pen.circle(at(*tip), 5 * FINER, fill=POLE)
+    reach = 0.3 * force / max_force
+    if abs(reach) > 0.01:
+        start, end = at(x, -0.16), at(x + reach, -0.16)
+        head = FINER * 7 * np.sign(reach)
+        pen.line([start, end], fill=FORCE, width=4 * FINER)
+        tail = end[0] - head
+        pen.polygon([(end[0] + head, end[1]), (tail, end[1] - 7 * FINER), (tail, end[1] + 7 * FINER)], fill=FORCE)
+    return np.asarray(picture.resize((WIDTH, HEIGHT), Image.Resampling.LANCZOS))
 
 
 class SwingUp(gymnasium.Env[State, NDArray[np.float32]]):

@@ -12,8 +12,15 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from gumdrop_experiments.cartpole.control.cart_pole import CartPole, tip_distance, tip_reward
-from gumdrop_experiments.cartpole.control.swing_up import MAX_FORCE, SECONDS, START, START_STD
+from gumdrop_experiments.cartpole.control.swing_up import (
+    MAX_FORCE,
+    SECONDS,
+    START,
+    START_STD,
+    CartPole,
+    tip_distance,
+    tip_reward,
+)
 
 WIDTHS = (0.25, 0.5, 1.0)
 
@@ -23,7 +30,6 @@ class Task:
     """A task with a known reward."""
 
     environment: str
-    """Name of the Gymnasium environment."""
     horizon: int
     """Steps that are planned ahead."""
     max_action: float
@@ -112,7 +118,6 @@ TASKS = {
         advance=_pendulum_advance,
     ),
 }
-"""By their names on the command line."""
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from builders import house
 BUDGETS = {
     "attribution": 1282,
     "cli": 1100,
-    "ensembles": 1704,
+    "ensembles": 1816,
     "estimators": 1339,
     "export": 1354,
     "functional": 413,
@@ -25,7 +25,7 @@ BUDGETS = {
 """Lines of a room. Lower a figure when lines go; raise one only with a word in the commit on what was not replaced."""
 
 
-EXPERIMENTS = 18_591
+EXPERIMENTS = 18_592
 """Lines of all experiments."""
 
 

@@ -63,15 +63,45 @@ def test_bins_are_chosen_where_there_is_fine_structure_and_not_for_a_line(monkey
 
 
 def test_where_a_longer_pilot_gains_nothing_a_part_of_the_epochs_is_enough() -> None:
-    settings = EnsembleSettings(num_members=2)
+    settings = EnsembleSettings(num_members=5)
     noisy = choose(NUMBERS, line(300), settings, Gaussian())
-    assert (noisy.bins_per_input, noisy.share) == (0, 0.4)
+    assert (noisy.bins_per_input, noisy.share, noisy.lengthscale) == (0, 0.4, None)
     assert len(fit(NUMBERS, line(300), settings, Gaussian(), architecture=noisy).members[0].history) == 107
     x = torch.randn(200, 2, generator=torch.Generator().manual_seed(0))
     curved = Rows(x, (2 * x[:, :1]).sin() * x[:, 1:])
-    assert choose(NUMBERS, curved, settings, Gaussian()).share == 1
+    found = choose(NUMBERS, curved, settings, Gaussian())
+    assert (found.share, found.lengthscale) == (1, "faint")
     for asked in (replace(settings, epochs=20), replace(settings, epochs=20, patience=9)):
         assert choose(NUMBERS, line(300), asked, Gaussian()).share == 1
+
+
+def test_bins_are_tried_unless_they_lose_and_the_stronger_prior_where_a_pilot_decides(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    tried: list[tuple[int, object]] = []
+    settings = Architecture.settings
+
+    def seen(kind: Architecture, *args: Any) -> EnsembleSettings:
+        tried.append((kind.bins_per_input, kind.lengthscale))
+        return settings(kind, *args)
+
+    monkeypatch.setattr(Architecture, "settings", seen)
+    monkeypatch.setattr("gumdrop.ensembles.choosing.LEAST_PILOT_STEPS", 2)
+    x = torch.randn(200, 2, generator=torch.Generator().manual_seed(0))
+    clean = Rows(x, (2 * x[:, :1]).sin() * x[:, 1:])
+    steps = Rows(x, (2 * x[:, :1]).round() % 2)
+    plain, bins, slow, quick = (0, "faint"), (32, "faint"), (0, None), replace(QUICK, epochs=2)
+    for rows, asked, pilots in (
+        (clean, quick, [plain, slow]),
+        (replace(clean, weights=torch.ones(200)), quick, [plain, bins, slow]),
+        (steps, quick, [plain, bins, slow]),
+        (replace(steps, x=x.sign()), quick, [plain, slow]),  # two values need no bins
+        (clean, replace(QUICK, epochs=None), [plain, plain]),  # the second is half as long
+        (steps, replace(quick, lengthscale=1.0), [slow, (32, None)]),
+    ):
+        tried.clear()
+        choose(NUMBERS, rows, asked, Gaussian())
+        assert tried == pilots
 
 
 def test_classes_that_are_learned_early_train_for_a_part_of_the_epochs() -> None:
@@ -96,9 +126,9 @@ def test_the_same_seed_chooses_and_trains_the_same() -> None:
 
 
 def test_many_inputs_have_fewer_bins_and_very_many_none() -> None:
-    assert [each.bins_per_input for each in candidates(100, Gaussian())] == [0, 0, 5]
-    assert [each.bins_per_input for each in candidates(2308, Gaussian())] == [0, 0]
-    assert len(candidates(2308, Categorical())) == 1  # classes have one prior
+    assert [each.bins_per_input for each in candidates(100, Gaussian())] == [0, 5]
+    assert [each.bins_per_input for each in candidates(2308, Gaussian())] == [0]
+    assert [each.lengthscale for each in candidates(8, Categorical())] == [None, None]
     x = torch.randn(50, 200, generator=torch.Generator().manual_seed(0)).sign()
     x[:, :3] = torch.randn(50, 3, generator=torch.Generator().manual_seed(1))
     x[:, 7] = 4.0

@@ -121,16 +121,16 @@ Build = Callable[[Architecture, PiecewiseLinear | None], nn.Module]
 
 
 def candidates(num_inputs: int, likelihood: Likelihood) -> list[Architecture]:
-    """Return the kinds to try on so many inputs: plain with a weak prior, of densities also a faint one, and in bins.
+    """Return the kinds to try on so many inputs: plain, and in bins where there are not too many.
+
+    Those for densities have the faint prior, under which a short trial gets far.
 
     Example:
         >>> from gumdrop.likelihoods import Gaussian
         >>> [each.bins_per_input for each in candidates(8, Gaussian())]
-        [0, 0, 32]
+        [0, 32]
     """
     faint: Lengthscale | None = "faint" if likelihood.is_density else None
-    kinds = [Architecture(HIDDEN, "silu"), Architecture(HIDDEN, "silu", lengthscale=faint)]
     bins = min(BINS_PER_INPUT, MOST_BINS // max(1, num_inputs))
-    if bins >= LEAST_BINS:
-        kinds.append(Architecture(HIDDEN, "silu", bins, faint, pace=0.5))
-    return list(dict.fromkeys(kinds))
+    plain = Architecture(HIDDEN, "silu", lengthscale=faint)
+    return [plain, replace(plain, bins_per_input=bins, pace=0.5)] if bins >= LEAST_BINS else [plain]

@@ -19,6 +19,7 @@ from gumdrop.ensembles.fitting import EnsembleFit, fit_ensembles, joined
 from gumdrop.ensembles.folds import schedule
 from gumdrop.ensembles.rows import Rows
 from gumdrop.ensembles.scaling import AS_IT_IS, Scaling, which_atom
+from gumdrop.ensembles.screening import bins_lose
 from gumdrop.ensembles.settings import EnsembleSettings
 from gumdrop.likelihoods import PLAIN, Likelihood, TargetScale
 from gumdrop.likelihoods.hurdle import gaussian_on
@@ -125,14 +126,16 @@ def choose(
     """Train each kind of networks for a short while, and choose the one with the best held-out log likelihood.
 
     Each member of such a pilot holds another fifth of the rows out, so that all rows judge. A kind is as good as with
-    the best of the strengths of dropout that are tried later: some are ahead only where it is weak. If targets have a
+    the best of the strengths of dropout that are tried later: some are ahead only where it is weak. Bins are not tried
+    where ridge regression tells that they lose, see `gumdrop.ensembles.screening`. If targets have a
     lower bound, the best kind is also tried on their square root and their logarithm, and censored where the bound is
     the one value that many rows share; one of these is chosen if it is better by more than chance. Of targets that are
     known in part, such as times, the logarithm is tried first.
 
-    Numbers for which a pilot of half the length is nearly as good are trained for a part of the usual epochs, unless
-    the settings say how long, the networks are in bins, or the rows are many; so are classes whose pilot is best in an
-    early epoch.
+    Numbers for which a pilot of half the length is nearly as good are mostly noise: these are trained with the stronger
+    prior, and for a part of the usual epochs. Where the settings say how long, the rows are many, or targets are known
+    in part, a pilot with that prior decides on it. Classes whose pilot is best in an early epoch are trained for a part
+    of the epochs, too.
 
     Args:
         build: Builds one network.
@@ -149,34 +152,44 @@ def choose(
         ValueError: As `fit_ensembles`.
     """
     rows.check(likelihood)
-    kinds = candidates(num_many_valued(rows.x), likelihood)
     sample = rows.sample(PILOT_ROWS, settings.seed)
     strengths = settings.strengths_for(len(rows))
     trial = _pilot(settings, len(rows), len(sample), is_density=not likelihood.has_open_targets)
-    if settings.lengthscale is not None:
-        kinds = list(dict.fromkeys(replace(kind, lengthscale=None) for kind in kinds))
+    kinds = candidates(num_many_valued(rows.x), likelihood)
+    plain, *binned = kinds if settings.lengthscale is None else [replace(kind, lengthscale=None) for kind in kinds]
     seen = sample.y[:, 0] == sample.y[:, -1] if likelihood.has_open_targets else which_atom(sample.y, scale.atoms) == 0
     scales: tuple[Kind, ...] = ("sqrt", "log") if scale.cuts and bool((sample.y[seen] > scale.bound).all()) else ()
     if likelihood.has_open_targets and scales:  # the usual scale of times
-        kinds, scales = [replace(kind, target_scale="log") for kind in kinds], ("sqrt", "identity")
+        plain, *binned = (replace(kind, target_scale="log") for kind in (plain, *binned))
+        scales = ("sqrt", "identity")
     if scale.atoms == (scale.bound,):
         scales += ("censored",)
-    pilots = _Pilots(build, sample, trial, likelihood, scale, progress, len(kinds) + len(scales))
-    tried = [pilots.run(kind, i, strengths) for i, kind in enumerate(kinds, 1)]
-    winners = [pilots.best(fits) for fits in tried]
-    best = pilots.best_of(winners)
-    chosen, pilot = kinds[best], winners[best]
-    for i, each in enumerate(scales, len(kinds) + 1):
+    binned = [kind for kind in binned if not _loses(kind, sample, likelihood, settings.seed)]
+    pilots = _Pilots(build, sample, trial, likelihood, scale, progress, 1 + len(binned) + len(scales))
+    length = settings.epochs is None and settings.patience is None and len(sample) == len(rows)
+    tells_noise = length and likelihood.is_density and not likelihood.has_open_targets
+    chosen, fits = pilots.kind(plain, binned, strengths, tells_noise=tells_noise)
+    pilot = pilots.best(fits)
+    for i, each in enumerate(scales, 2 + len(binned)):
         other = replace(chosen, target_scale=each)
         found = pilots.best(pilots.run(other, i, strengths))
         if process_group().from_first(partial(is_beyond_chance, found.scores - pilot.scores, sample.weights)):
             chosen, pilot = other, found
-    if settings.epochs is not None or settings.patience is not None or len(sample) < len(rows):
-        return chosen
-    if not likelihood.is_density:
-        return replace(chosen, share=SHORTER) if pilots.peak(tried[best]) <= EARLY else chosen
-    is_open = not likelihood.has_open_targets and not chosen.bins_per_input
-    return replace(chosen, share=SHORT) if is_open and pilots.gain_of_length(chosen, pilot) < LEAST_GAIN else chosen
+    if tells_noise and not chosen.bins_per_input and pilots.gain_of_length(chosen, pilot) < LEAST_GAIN:
+        return replace(chosen, share=SHORT, lengthscale=None)
+    if length and not likelihood.is_density and pilots.peak(fits) <= EARLY:
+        return replace(chosen, share=SHORTER)
+    return chosen
+
+
+def _loses(kind: Architecture, rows: Rows, likelihood: Likelihood, seed: int) -> bool:
+    """Tell whether networks in bins need no trial."""
+    encoding = kind.encoding(rows.x)
+    if encoding is None:
+        return True
+    if rows.weights is not None or likelihood.has_open_targets or not likelihood.is_density:
+        return False
+    return process_group().from_first(lambda: bins_lose(rows.x, rows.y, encoding, seed))
 
 
 @dataclass(frozen=True, eq=False)
@@ -197,6 +210,28 @@ class _Pilots:
         settings = replace(self.settings, epochs=max(1, (self.settings.epochs or 1) // parts))
         what = (self.build, kind, self.rows, settings, self.likelihood, self.scale, strengths)
         return _fits(*what, is_kept=False, progress=said)
+
+    def kind(
+        self, plain: Architecture, binned: Sequence[Architecture], strengths: Sequence[float], *, tells_noise: bool
+    ) -> tuple[Architecture, list[EnsembleFit]]:
+        """Choose between plain inputs and those in bins, if there are such.
+
+        Args:
+            plain: The kind on inputs as they are.
+            binned: The kind in bins, or none.
+            strengths: Strengths of dropout.
+            tells_noise: Whether plain inputs get the stronger prior later, where the length of a pilot tells so.
+
+        Returns:
+            The choice and its fits.
+        """
+        chosen, fits = plain, self.run(plain, 1, strengths)
+        for kind in (*binned, replace(plain, lengthscale=None)):
+            if kind != plain and (kind.bins_per_input or chosen.bins_per_input or not tells_noise):
+                found = self.run(kind, 2, strengths)
+                if self.best_of([self.best(fits), self.best(found)]) == 1:
+                    chosen, fits = kind, found
+        return chosen, fits
 
     def best(self, fits: Sequence[EnsembleFit]) -> EnsembleFit:
         """Return the fit with the best mean score."""

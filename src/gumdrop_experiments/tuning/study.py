@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,17 +28,17 @@ def _passes(work: Work, factor: float) -> Work:
     return replace(work, epochs=max(1, round(epochs * factor)))
 
 
-def _kind(number: int, num_inputs: int) -> Architecture:
-    """One of the kinds of networks that held-out rows choose from; that without bins where bins are no choice."""
+def _kind(number: int, num_inputs: int, **changes: Any) -> Architecture:
+    """One of the kinds of networks that are tried, changed; that without bins where bins are no choice."""
     kinds = candidates(num_inputs, Gaussian())
-    return kinds[min(number, len(kinds) - 1)]
+    return replace(kinds[min(number, len(kinds) - 1)], **changes)
 
 
 CANDIDATES: dict[str, Callable[[Work], Outcome]] = {
     DEFAULT: chosen,
-    "networks: plain inputs, weak prior": partial(chosen, kind=partial(_kind, 0)),
-    "networks: plain inputs, fainter prior": partial(chosen, kind=partial(_kind, 1)),
-    "networks: inputs in bins": partial(chosen, kind=partial(_kind, 2)),
+    "networks: plain inputs, weak prior": partial(chosen, kind=partial(_kind, 0, lengthscale="weak")),
+    "networks: plain inputs, fainter prior": partial(chosen, kind=partial(_kind, 0)),
+    "networks: inputs in bins": partial(chosen, kind=partial(_kind, 1)),
     "networks: 2 x 50 ReLU": partial(chosen, kind=lambda num_inputs: Architecture((50, 50))),
     "dropout: strength 1, the ELBO's": partial(chosen, strength=1.0),
     "dropout: off": partial(chosen, dropout=False, strength=1.0),

@@ -17,10 +17,10 @@ BUDGETS = {
     "metrics": 1024,
     "networks": 1839,
     "objective": 347,
-    "prediction": 1707,
+    "prediction": 1683,
     "tables": 7897,
     "training": 2382,
-    "views": 2914,
+    "views": 2898,
 }
 """Lines of a room. Lower a figure when lines go; raise one only with a word in the commit on what was not replaced."""
 

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 import gumdrop as gd
 from gumdrop.layers import ConcreteDropout
 from gumdrop.prediction import propagate_moments
-from gumdrop.prediction.moments import single_drops
+from gumdrop.prediction.moments import propagation
 from gumdrop.prediction.moments.propagation import _by_slopes, _layers
 from gumdrop.prediction.moments.rules import RULES, State, activation, rule_of
 
@@ -211,7 +211,7 @@ class TestSingleDrops:
     def test_parts_of_the_rows(self, monkeypatch: pytest.MonkeyPatch) -> None:
         model, x = small_network(), data(11, 5)
         whole = propagate_moments(model, x)
-        monkeypatch.setattr(single_drops, "ROWS", 30)
+        monkeypatch.setattr(propagation, "ROWS", 30)
         for ours, expected in zip(propagate_moments(model, x), whole, strict=True):
             torch.testing.assert_close(ours, expected)
 

@@ -1,16 +1,20 @@
-"""Make the page of a fit from its results alone."""
+"""Make the page of a fit from its results alone: of all targets, and a shorter one where they are known in part."""
 
 import dataclasses
 import os
 import re
 from pathlib import Path
 
+import numpy as np
+
+from gumdrop.layers.site import GONE
 from gumdrop.machine.files import replacing
+from gumdrop.machine.picking import evenly
 from gumdrop.tables.errors import MEND
-from gumdrop.tables.results import FitResults, read_results
-from gumdrop.views.html import SPACE, template
-from gumdrop.views.report.columns import columns_view
-from gumdrop.views.report.known_in_part import known_in_part_page
+from gumdrop.tables.results import LIKELIHOOD, Curves, FitResults, read_results
+from gumdrop.views import plots
+from gumdrop.views.html import SPACE, Picture, Tile, number, percent, template
+from gumdrop.views.report.columns import columns_view, spread_view
 from gumdrop.views.report.lead import lead, within
 from gumdrop.views.report.predictions import (
     SMALL,
@@ -22,10 +26,21 @@ from gumdrop.views.report.predictions import (
 )
 from gumdrop.views.report.rows import TestRows, wilson
 from gumdrop.views.report.scores import scores_view
-from gumdrop.views.report.training import rates_view, training_view
+from gumdrop.views.svg import COLOURS, TIPS, svg
 
 TORN = re.compile(r"(?<=\d) (?=%)|(?<=±) (?=\d)")
 """Where a line must not end: between a number and its sign."""
+CURVES = "Thick: the mean of all test rows. Dotted: their Kaplan-Meier estimate, which should agree with it. "
+ROWS = "Colours: some test rows, from the smallest median to the largest, with what is known of each."
+AT_TIMES = (
+    "Test rows in groups, from the least probable to last to the most. On the diagonal as many last as the model says."
+)
+QUANTILES = (
+    "How many test rows lie below each quantile of their prediction; one that is not seen counts in part. In the grey "
+    "band chance explains the difference."
+)
+FLAT = 0.02
+"""Change of a rate over the training, below which its curve says no more than its end."""
 
 
 def write_report(folder: str | os.PathLike[str], results: FitResults | None = None, *, name: str | None = None) -> Path:
@@ -86,3 +101,101 @@ def _uncertain(results: FitResults, test: TestRows) -> dict[str, object] | None:
     shares = dict(zip(test.columns["row"].astype(int).tolist(), test.epistemic.tolist(), strict=True))
     of_rows = [shares.get(row.row) for row in given.rows]
     return {**vars(given), "shares": of_rows, "intervals": any(row.interval for row in given.rows)}
+
+
+def known_in_part_page(results: FitResults, folder: str) -> str:
+    """The page as text."""
+    assert results.curves is not None, "a target that is known in part has curves"
+    ours = next(score for score in results.scores if score.ours)
+    blind = next((score for score in results.scores if score.unskilled), None)
+    tiles = [
+        Tile(number(value, 4), name, "" if blind is None else f"{number(blind.values.get(name), 4)} for {blind.name}")
+        for name, value in ours.values.items()
+    ]
+    measures = list(ours.values)
+    table = [
+        (score.name, score.ours, [number(score.values.get(name), 4) for name in measures]) for score in results.scores
+    ]
+    worth = [(each.name, each.gains[LIKELIHOOD]) for each in results.columns.importance[:15]]
+    return template("known_in_part.html.j2").render(
+        **vars(results),
+        folder=folder,
+        tiles=tiles,
+        measures=measures,
+        models=table,
+        worth=worth,
+        spreads={each.name: spread_view(each) for each in results.columns.spreads},
+        pictures=_pictures(results, results.curves),
+        members=results.num_members,
+        rates_drawn=rates_view(results),
+        training=training_view(results),
+    )
+
+
+def _pictures(results: FitResults, curves: Curves) -> list[Picture]:
+    name = f"{results.target.name}{f' ({results.target.unit})' if results.target.unit else ''}"
+    rows = {f"row {each.row}: {each.known}": each.above for each in curves.rows}
+    ax = plots.survival_curves(curves.values, rows, curves.mean, curves.whole, name=name)
+    seen = (CURVES if curves.whole is not None else "Thick: the mean of all test rows. ") + ROWS
+    pictures = [Picture(svg(ax, "curves", "Survival curves of some test rows and of all"), seen)]
+    if curves.at:
+        at = [(f"{number(each.time)}", each.expected, each.observed) for each in curves.at]
+        told = f"{AT_TIMES} Each colour is a time: {', '.join(label for label, *_ in at)}."
+        pictures.append(Picture(svg(plots.survival_calibration(at), "at", "Calibration at three times"), told))
+    given = results.calibration
+    expected, observed = ([value or 0.0 for value in values] for values in (given.expected, given.observed))
+    labels = "share of rows that should be below", "share of rows that are below"
+    ax = plots.calibration(expected, observed, rows=len(results.test.row), labels=labels)
+    return [*pictures, Picture(svg(ax, "calibration", "Share of rows below each quantile"), QUANTILES)]
+
+
+def rates_view(results: FitResults) -> dict[str, object]:
+    """The learned rate of each layer, whether any is left, and how they got there, unless to 0 or along a line."""
+    history = results.history
+    sites = [
+        {**vars(rate), "colour": COLOURS.get(c, c)}
+        for rate, c in zip(results.rates, plots.site_colours(len(results.rates)), strict=True)
+    ]
+    left = any((rate.p if rate.most is None else rate.most) >= GONE for rate in results.rates)
+    traces = {rate.site: np.array([e.rates.get(rate.site) for e in history], dtype=float) for rate in results.rates}
+    flat = all(np.nanmax(trace) - np.nanmin(trace) < FLAT for trace in traces.values()) if history else True
+    if flat or not left:
+        return {"sites": sites, "left": left, "svg": None}
+    epochs = [epoch.epoch for epoch in history]
+    ax = plots.rates_over_training(epochs, traces, legend=False)
+    tips = [
+        (epochs[i], float(trace[i]), f"{rate.label}, epoch {epochs[i]}: {percent(float(trace[i]))}")
+        for rate, trace in zip(results.rates[:8], traces.values(), strict=False)
+        for i in evenly(len(epochs), TIPS)
+        if np.isfinite(trace[i])
+    ]
+    return {"sites": sites, "left": left, "svg": svg(ax, "rates", "Learned dropout rate of each layer", tips)}
+
+
+def training_view(results: FitResults) -> dict[str, object] | None:
+    """The loss over training, and when it was least."""
+    history = results.history
+    if not history:
+        return None
+    epochs, nll, kl, held = (
+        np.array([getattr(step, name) for step in history], dtype=float)
+        for name in ("epoch", "nll", "kl", "validation_nll")
+    )
+    ax = plots.training_curve(epochs, nll, kl=kl, validation_nll=held)
+    low, high = ax.get_ylim()
+    tips = [
+        (epochs[i], values[i], f"epoch {epochs[i]:.0f}, {name}: {number(values[i])} nats per row")
+        for name, values in (("training rows", nll), ("held-out rows", held), ("penalty", kl))
+        for i in evenly(len(epochs), TIPS)
+        if low <= values[i] <= high
+    ]
+    picture = svg(ax, "training", "Loss over training", tips)
+    known = np.flatnonzero(np.isfinite(held))
+    if not known.size:
+        return {"svg": picture, "epochs": len(history), "best": None}
+    window = 1 + known.size // 20  # one lucky epoch is not the best one
+    smooth = np.convolve(held[known], np.full(window, 1 / window), "valid")
+    best = known[smooth.argmin() + window // 2]
+    unlearned = bool(nll[-1] > nll[best] + 0.05)
+    losses = {"best": int(epochs[best]), "least": float(smooth.min()), "last": float(smooth[-1])}
+    return {"svg": picture, "epochs": len(history), **losses, "unlearned": unlearned}

@@ -20,7 +20,7 @@ BUDGETS = {
     "prediction": 1683,
     "tables": 7897,
     "training": 2382,
-    "views": 2898,
+    "views": 2888,
 }
 """Lines of a room. Lower a figure when lines go; raise one only with a word in the commit on what was not replaced."""
 

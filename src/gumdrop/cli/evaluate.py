@@ -49,9 +49,9 @@ def evaluate(
     from gumdrop.views.info import show_evaluation
 
     def write(place: Path) -> None:
-        from gumdrop.views.evaluated import write_page  # matplotlib
+        from gumdrop.views.predicted import write_evaluation  # matplotlib
 
-        write_page(model, predicted, frame, rows, place, name=table_name(table), fitted=fitted)
+        write_evaluation(model, predicted, frame, rows, place, name=table_name(table), fitted=fitted)
 
     model = with_coverage(loaded := load_table_model(whole), coverage)
     predicted, frame, rows = predict_known(model, table)

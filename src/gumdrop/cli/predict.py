@@ -118,9 +118,9 @@ def _predict_whole(
             write(predicted.frame)
     predicted = dataclasses.replace(predicted, notes=read.notes + predicted.notes)
     if page is not None:
-        from gumdrop.views.predicted import write_page  # matplotlib
+        from gumdrop.views.predicted import write_predictions  # matplotlib
 
-        write_page(model, predicted, read.frame, page, name=table_name(table))
+        write_predictions(model, predicted, read.frame, page, name=table_name(table))
     return predicted, len(predicted.frame)
 
 

@@ -1,15 +1,23 @@
-"""The page of `gumdrop predict`: what is predicted of a table, and how sure of it the model is."""
+"""The pages of `gumdrop predict` and `gumdrop evaluate`: what is predicted of a table, and how near it comes."""
 
+from numbers import Real
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
+import torch
 
+from gumdrop.likelihoods import ClassificationPrediction
+from gumdrop.machine.numerals import readable
+from gumdrop.machine.picking import evenly
+from gumdrop.metrics import reliability
 from gumdrop.tables.model import ODD, TableModel
 from gumdrop.tables.prediction import Predicted
+from gumdrop.tables.results import FitResults
 from gumdrop.tables.scoring import shown
 from gumdrop.views import plots
 from gumdrop.views.html import SPACE, Picture, Tile, number, percent, write
+from gumdrop.views.info import fitted_scores, ranked
 from gumdrop.views.svg import svg
 
 MOST = 20
@@ -21,7 +29,7 @@ View = tuple[np.ndarray, dict[str, object]]
 """The epistemic share of the uncertainty of each row, shape (N,), and what else the page shows of them."""
 
 
-def write_page(model: TableModel, predicted: Predicted, table: pd.DataFrame, place: Path, *, name: str) -> None:
+def write_predictions(model: TableModel, predicted: Predicted, table: pd.DataFrame, place: Path, *, name: str) -> None:
     """Write predictions as a page."""
     target, frame = model.schema.target, predicted.frame
     share, view = {"regression": _numbers, "classification": _classes}[target.task](model, frame)
@@ -110,3 +118,126 @@ def _middle(values: np.ndarray, what: str, unit: str) -> Tile:
 def _epistemic(part: np.ndarray, whole: np.ndarray, what: str) -> Tile:
     share = float(part.sum() / max(whole.sum(), 1e-300))
     return Tile(percent(share), "of the uncertainty is epistemic", f"as a share of the {what}; the rest is noise")
+
+
+Surprise = tuple[np.ndarray, list[str], dict[str, object]]
+"""How unexpected the observed value of each row is, shape (N,), the same in words, and what else the page shows."""
+
+
+def write_evaluation(
+    model: TableModel,
+    predicted: Predicted,
+    table: pd.DataFrame,
+    rows: np.ndarray,
+    place: Path,
+    *,
+    name: str,
+    fitted: FitResults | None,
+) -> None:
+    """Write the scores of ``rows``, numbered from 1, of a table as a page."""
+    evaluation, schema = predicted.evaluation, model.schema
+    assert evaluation is not None, "the target is known"
+    before, make = (
+        fitted_scores(fitted),
+        {"regression": _known_numbers, "classification": _known_classes}[schema.target.task],
+    )
+    make = _known_in_part if schema.target.known else make
+    surprise, words, view = make(model, predicted.frame, table)
+    scores = [(score, v, before.get(score)) for score, v in (evaluation.scores | ranked(evaluation.ranking)).items()]
+    worst = np.argsort(-surprise, kind="stable")[:MOST].tolist()
+    write(
+        place,
+        "evaluate.html.j2",
+        **view,
+        target=schema.target.name,
+        name=name,
+        count=f"{evaluation.rows:,}",
+        fitted_rows=f"{fitted.table.test_rows:,}" if fitted else "",
+        scores=scores,
+        meanings=evaluation.meanings,
+        shown=[
+            Tile(number(v, 4), score, "" if was is None else f"{number(was, 4)} on the test part of the fit")
+            for score, v, was in scores[:3]
+        ],
+        drift=predicted.drift,
+        columns=schema.names,
+        rows=[(int(rows[i]), *_row(model, table.iloc[i], predicted.frame.iloc[i], words[i])) for i in worst],
+        notes=predicted.notes,
+    )
+
+
+def _row(model: TableModel, cells: pd.Series, predicted: pd.Series, surprise: str) -> tuple[object, ...]:
+    """A row of the table as the page shows it: what was observed and predicted, how far that is off, the inputs."""
+    known = cells[model.schema.target.name]
+    observed = readable(float(known)) if isinstance(known, Real) else shown(known)
+    return observed, *model.task.words(predicted), surprise, [shown(value) for value in cells[model.schema.names]]
+
+
+def _observed(model: TableModel, table: pd.DataFrame) -> np.ndarray:
+    """Values in units of the target, or class indices, shape (N,)."""
+    target = model.schema.target.name
+    return model.task.observed(model.schema.encode_target(table), table[target]).numpy().reshape(-1)
+
+
+def _known_numbers(model: TableModel, frame: pd.DataFrame, table: pd.DataFrame) -> Surprise:
+    """Numbers: how far the observed ones are off, in standard deviations."""
+    name = model.schema.target.name
+    truth = _observed(model, table)
+    guess, std, lower, upper = (frame[column].to_numpy(float) for column in ("prediction", "std", "lower", "upper"))
+    error = np.abs(truth - guess)
+    off = error / np.maximum(std, 1e-300)
+    pick = evenly(len(truth), 300)
+    values = plots.predicted_against_observed(*(cells[pick] for cells in (truth, guess, lower, upper)), name=name)
+    errors = plots.error_by_uncertainty(std, error, expected=std, label="RMSE")
+    inside = (lower <= truth) & (truth <= upper)
+    some = f"; {len(pick):,} of {len(truth):,} are drawn" if len(pick) < len(truth) else ""
+    pictures = [
+        Picture(
+            svg(values, "predictions", "Predicted against observed values, with intervals"),
+            f"Each point is a row{some}. Orange: {percent(1 - inside.mean())} of the values lie outside their "
+            f"interval, where {percent(1 - model.coverage)} should.",
+        ),
+        Picture(
+            svg(errors, "groups", "Error from the surest to the least sure rows"),
+            "Rows in equal groups, from the surest to the least sure. Orange: the error that the model expects.",
+        ),
+    ]
+    heads = {"beside": f"interval ({percent(model.coverage)})", "measure": "standard deviations off"}
+    return off, [number(deviations, 2) for deviations in off], {"pictures": pictures, **heads}
+
+
+def _known_in_part(model: TableModel, frame: pd.DataFrame, table: pd.DataFrame) -> Surprise:
+    """Numbers that are known in part: how far the median is from what is known, as a share of the interval."""
+    name = model.schema.target.name
+    known = model.task.observed(model.schema.encode_target(table), table[name]).numpy()
+    guess, lower, upper = (frame[column].to_numpy(float) for column in ("prediction", "lower", "upper"))
+    short, over = np.maximum(known[:, 0] - guess, 0), np.maximum(guess - known[:, 1], 0)
+    off = short / np.maximum(upper - guess, 1e-300) + over / np.maximum(guess - lower, 1e-300)
+    intervals = svg(plots.sorted_intervals(guess, lower, upper, name=name), "intervals", "Intervals of the rows")
+    said = f"Medians with their intervals ({percent(model.coverage)}), from the smallest median on."
+    heads = {"beside": f"interval ({percent(model.coverage)})", "measure": "off, as a share of half the interval"}
+    return off, [number(share, 2) for share in off], {"pictures": [Picture(intervals, said)], **heads}
+
+
+def _known_classes(model: TableModel, frame: pd.DataFrame, table: pd.DataFrame) -> Surprise:
+    """Classes: how probable the observed ones were."""
+    names = model.schema.target.classes
+    observed = torch.tensor(_observed(model, table))
+    p = torch.tensor(frame[[f"p({label})" for label in names]].to_numpy(float))
+    chance = p.gather(1, observed.unsqueeze(1)).squeeze(1).numpy()
+    truth, guess = [names[k] for k in observed.tolist()], frame["prediction"].tolist()
+    right = np.array(guess) == np.array(truth)
+    bins = reliability(ClassificationPrediction.from_log_probabilities(p.log()), observed, num_bins=10)
+    discs = plots.reliability(*(values.numpy() for values in bins))
+    pictures = [
+        Picture(
+            svg(plots.confusion(truth, guess, names), "predictions", "True class against predicted class"),
+            f"Blue: the {percent(right.mean())} of the rows that are predicted right. Orange: mistakes.",
+        ),
+        Picture(
+            svg(discs, "calibration", "Stated against actual reliability"),
+            "Rows by the probability of their predicted class. On the diagonal it can be taken at its word.",
+        ),
+    ]
+    heads = {"beside": "probability", "measure": "probability of the observed class"}
+    return -chance, list(map(percent, chance)), {"pictures": pictures, **heads}

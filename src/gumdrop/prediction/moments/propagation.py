@@ -134,7 +134,7 @@ Step = tuple[nn.Module, Callable[[Tensor], Tensor]]
 
 @torch.no_grad()
 def _by_single_drops(layers: Layers, x: Tensor) -> OutputMoments:
-    r"""Return moments to first order in the rates, by y, the output without masks, and :math:`y_k`, that without unit k.
+    r"""Return moments to first order, by y, the output without masks, and :math:`y_k`, the one without unit k.
 
     .. math:: \operatorname{var} y = \sum_k \frac{p_k}{1 - p_k} (y_k - y)^2, \qquad
               \operatorname{E} y = y^+ + \sum_k \frac{p_k}{1 - p_k} (y_k - y)

@@ -19,7 +19,7 @@ BUDGETS = {
     "objective": 347,
     "prediction": 1683,
     "tables": 7897,
-    "training": 2382,
+    "training": 2388,
     "views": 2888,
 }
 """Lines of a room. Lower a figure when lines go; raise one only with a word in the commit on what was not replaced."""

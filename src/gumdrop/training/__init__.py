@@ -16,10 +16,10 @@ if TYPE_CHECKING:
     from gumdrop.training.data import RowSource
     from gumdrop.training.epochs import epoch_seed
     from gumdrop.training.held_out_rates import FittedRates, fit_rates
+    from gumdrop.training.records import EpochRecord, FitResult
     from gumdrop.training.settings import TrainingSettings
     from gumdrop.training.single import fit
     from gumdrop.training.stacked import fit_stacked
-    from gumdrop.training.state import EpochRecord, FitResult
     from gumdrop.training.strength import STRENGTHS, TunedStrength, choose_strength, tune_strength
 else:
     __getattr__ = names_on_use(
@@ -28,7 +28,7 @@ else:
             "gumdrop.training.checkpoints": ["CheckpointError"],
             "gumdrop.training.epochs": ["epoch_seed"],
             "gumdrop.training.held_out_rates": ["FittedRates", "fit_rates"],
-            "gumdrop.training.state": ["EpochRecord", "FitResult"],
+            "gumdrop.training.records": ["EpochRecord", "FitResult"],
             "gumdrop.training.data": ["RowSource"],
             "gumdrop.training.settings": ["TrainingSettings"],
             "gumdrop.training.single": ["fit"],

@@ -9,8 +9,9 @@ from torch import Tensor, nn
 from gumdrop.machine.optimizers import without_compiler
 from gumdrop.networks.rates import Groups, dropout_rates
 from gumdrop.training.progress import Show, progress_bar
+from gumdrop.training.records import EpochRecord, FitResult
 from gumdrop.training.settings import TrainingSettings
-from gumdrop.training.state import EpochRecord, FitResult, TrainingState
+from gumdrop.training.state import TrainingState
 
 FUSED_DEVICES = ("cpu", "cuda")
 """Where one kernel updates all parameters; elsewhere that of PyTorch's choice does."""

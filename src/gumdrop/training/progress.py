@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from gumdrop.training.state import EpochRecord
+from gumdrop.training.records import EpochRecord
 
 
 @dataclass(frozen=True)

@@ -32,8 +32,9 @@ from gumdrop.training.held_out_noise import (
 from gumdrop.training.processes.group import BatchShard, ProcessGroup, process_group
 from gumdrop.training.processes.sharding import data_parallel, is_sharded
 from gumdrop.training.progress import Show
+from gumdrop.training.records import FitResult
 from gumdrop.training.settings import TrainingSettings, chosen
-from gumdrop.training.state import FitResult, TrainingState
+from gumdrop.training.state import TrainingState
 
 
 def fit(

@@ -34,8 +34,9 @@ from gumdrop.training.held_out_noise import (
 )
 from gumdrop.training.in_turn import InTurn
 from gumdrop.training.progress import Show
+from gumdrop.training.records import FitResult
 from gumdrop.training.settings import TrainingSettings, chosen
-from gumdrop.training.state import FitResult, TrainingState
+from gumdrop.training.state import TrainingState
 
 ROWS_AT_ONCE = 2**16
 """Rows of held-out data, counted once for each draw and model, that are evaluated in one call."""

@@ -11,9 +11,9 @@ from torch import Tensor, nn
 from gumdrop.likelihoods import Categorical, Likelihood, likelihood_of
 from gumdrop.networks import set_strength
 from gumdrop.prediction import sample
+from gumdrop.training.records import FitResult
 from gumdrop.training.settings import TrainingSettings, chosen
 from gumdrop.training.stacked import fit_stacked
-from gumdrop.training.state import FitResult
 
 STRENGTHS = (0.25, 1.0, 4.0)
 """Strengths that held-out rows choose from: the ELBO, and a factor of four on both sides of it."""

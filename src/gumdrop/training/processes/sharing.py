@@ -10,9 +10,9 @@ from torch import nn
 
 from gumdrop.training.processes.group import process_group, with_long_timeout
 from gumdrop.training.progress import Show
+from gumdrop.training.records import FitResult
 from gumdrop.training.settings import TrainingSettings
 from gumdrop.training.stacked import fit_stacked
-from gumdrop.training.state import FitResult
 
 PER_MODEL = ("train", "rows", "held_out", "weights")
 

@@ -1,8 +1,9 @@
 """Published results, run again with ``gumdrop reproduce NAME``: the first users of the library.
 
 Each package is an experiment; `harness/` runs it in parts that can be stopped, `pages/` shows what it found, `data/`
-reads published data sets and `networks/` builds published architectures. Nothing of the library imports this, and this
-imports the faces of its rooms alone: `gumdrop.training`, not `gumdrop.training.single`.
+reads published data sets, `networks/` builds published architectures, and `shared.py` has the steps and scores of many.
+Nothing of the library imports this, and this imports the faces of its rooms alone: `gumdrop.training`, not
+`gumdrop.training.single`.
 
 The shape of an experiment
 --------------------------

@@ -5,37 +5,11 @@ from importlib import import_module
 from gumdrop_experiments.harness import About
 
 NAMES = (
-    "line",
-    "uci",
-    "tuning",
-    "tables",
-    "rivals",
-    "gaps",
-    "survival",
-    "targets",
-    "rates",
-    "rows",
-    "starts",
-    "injected",
-    "guarantee",
-    "surrogate",
-    "decisions",
-    "labels",
-    "attribution",
-    "pairs",
-    "gradients",
-    "transformers",
-    "lora",
-    "mnist",
-    "shift",
-    "regularisation",
-    "rotation",
-    "co2",
-    "cartpole",
-    "camvid",
-    "g2p",
-    "sentiment",
-)
+    "line", "uci", "tuning", "tables", "rivals", "gaps", "survival", "targets", "rates", "rows", "starts",
+    "injected", "guarantee", "surrogate", "decisions", "labels", "attribution", "pairs", "gradients",
+    "transformers", "lora", "mnist", "shift", "regularisation", "rotation", "co2", "cartpole", "camvid",
+    "g2p", "sentiment",
+)  # fmt: skip
 
 
 def package_of(name: str) -> str:

@@ -5,9 +5,8 @@ import torch
 
 from gumdrop import cli
 from gumdrop_experiments.attribution import study as experiment
-from gumdrop_experiments.attribution.digits import planted_squares
+from gumdrop_experiments.attribution.masks import mask_iou, planted_squares
 from gumdrop_experiments.attribution.peers import gumbel_masks
-from gumdrop_experiments.attribution.scores import mask_iou
 from gumdrop_experiments.attribution.study import PHOTOGRAPHS
 from gumdrop_experiments.networks import convolutional
 from gumdrop_experiments.networks.convolutional import photograph_batches, train_or_load

@@ -5,7 +5,8 @@ import threading
 import pytest
 from PIL import Image
 
-from gumdrop_experiments.cartpole import film, study
+from gumdrop_experiments.cartpole import study
+from gumdrop_experiments.cartpole.control import swing_up
 from gumdrop_experiments.cartpole.study import VARIANTS
 from gumdrop_experiments.harness import launch
 
@@ -16,7 +17,7 @@ from builders.reproduced import reproduce, reproduced, results_of
 def _small(monkeypatch):
     for name, value in {"hidden": (8, 8), "model_steps": 8, "policy_steps": 2, "num_policies": 2}.items():
         monkeypatch.setitem(study.QUICK, name, value)
-    monkeypatch.setattr(film, "FRAMES_PER_STEP", 1)
+    monkeypatch.setattr(swing_up, "FRAMES_PER_STEP", 1)
     monkeypatch.setattr(study, "HELD_OUT_TRIALS", 3)
     monkeypatch.setattr(study, "NUM_STARTS", 10)
 

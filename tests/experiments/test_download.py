@@ -7,8 +7,7 @@ from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 
 from gumdrop_experiments.data.download import DownloadError, RemoteFile, fetch, sha256_of
-from gumdrop_experiments.harness.folders import data_folder
-from gumdrop_experiments.harness.settings import RunOptions
+from gumdrop_experiments.harness.settings import RunOptions, data_folder
 
 
 class Quiet(SimpleHTTPRequestHandler):

@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from gumdrop_experiments.mnist import study
-from gumdrop_experiments.scoring import class_scores, plain_prediction
+from gumdrop_experiments.shared import class_scores, plain_prediction
 
 from builders.reproduced import reproduce, reproduced, results_of
 

@@ -12,10 +12,10 @@ from gumdrop.layers import SITE, UNIT
 from gumdrop.likelihoods import Categorical, Gaussian
 from gumdrop.networks import dropout_rates, mlp
 from gumdrop_experiments.rates import study as rates
-from gumdrop_experiments.rates.arms import ARMS, Trained, greedy
 from gumdrop_experiments.rates.ensembles import ALMOST_NONE, Setup, fixed, learned
 from gumdrop_experiments.rates.responses import Drawing, Drawn, nll_by_draws
 from gumdrop_experiments.rates.results import ARM_LABELS, ELBO, GRID, HELD_OUT, LABELS, OFF, gains
+from gumdrop_experiments.rates.study import ARMS, Trained, greedy
 
 from builders.reproduced import reproduced
 

@@ -10,9 +10,9 @@ from gumdrop.ensembles import EnsembleSettings
 from gumdrop.layers import SITE
 from gumdrop.likelihoods import Categorical, Gaussian
 from gumdrop.networks import dropout_rates, mlp
-from gumdrop_experiments.rates.arms import ARMS, Trained
 from gumdrop_experiments.rates.ensembles import Setup
 from gumdrop_experiments.rates.responses import Answers, SelfTuning, nll_by_response
+from gumdrop_experiments.rates.study import ARMS, Trained
 
 LOGIT = -1.0
 

@@ -6,7 +6,7 @@ import torch
 
 from gumdrop_experiments.rotation import study
 from gumdrop_experiments.rotation.study import no_digits, rotated
-from gumdrop_experiments.scoring import auroc
+from gumdrop_experiments.shared import auroc
 
 from builders.digits import idx, write_digits
 from builders.reproduced import reproduce, results_of

@@ -17,10 +17,9 @@ from gumdrop.cli.reproduce import reproduce as experiments
 from gumdrop.networks import mlp
 from gumdrop.training import fit
 from gumdrop_experiments.catalogue import EXPERIMENTS
-from gumdrop_experiments.harness.folders import data_folder
 from gumdrop_experiments.harness.reproduce import command, reproduce
 from gumdrop_experiments.harness.run import Run, command_line
-from gumdrop_experiments.harness.settings import RunOptions
+from gumdrop_experiments.harness.settings import RunOptions, data_folder
 from gumdrop_experiments.pages.page import Table
 
 from builders.browser import views

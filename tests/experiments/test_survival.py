@@ -7,8 +7,8 @@ import pandas as pd
 import pytest
 import torch
 
-from gumdrop_experiments.survival import sources, study
-from gumdrop_experiments.survival.sources import OBSERVED, Times, split_of
+from gumdrop_experiments.survival import study
+from gumdrop_experiments.survival.study import OBSERVED, Times, split_of
 
 from builders.reproduced import reproduce, reproduced
 
@@ -38,7 +38,7 @@ def test_survivals_in_steps_are_a_prediction() -> None:
 
 
 def test_packages_that_are_not_there_are_named(tmp_path, capsys, monkeypatch) -> None:
-    monkeypatch.setattr(sources, "find_spec", lambda name: None)
+    monkeypatch.setattr(study, "find_spec", lambda name: None)
     assert reproduce("survival", tmp_path / "out") == 2
     assert "pip install 'gumdrop[survival]'" in capsys.readouterr().err
     assert not (tmp_path / "out").exists()

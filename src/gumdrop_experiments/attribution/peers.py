@@ -16,7 +16,7 @@ from gumdrop.attribution import FIDO, FIDOSettings, log_odds
 from gumdrop.machine.threads import limited_threads
 from gumdrop_experiments.harness import Plain
 from gumdrop_experiments.networks.convolutional import digit_perceptron
-from gumdrop_experiments.training import seeded, take_step
+from gumdrop_experiments.shared import seeded, take_step
 
 Method = Callable[[Callable[..., Tensor], Tensor, Tensor | int, Tensor], Tensor]
 """Relevance from model, inputs, target and infill."""

@@ -11,9 +11,8 @@ from torch import Tensor, nn
 from gumdrop.attribution import FIDO, FIDOSettings, read_photograph
 from gumdrop.metrics import accuracy
 from gumdrop_experiments.attribution import Settings
-from gumdrop_experiments.attribution.digits import digits, planted
+from gumdrop_experiments.attribution.masks import digits, explained, planted
 from gumdrop_experiments.attribution.peers import require_captum, speed
-from gumdrop_experiments.attribution.scores import explained
 from gumdrop_experiments.data.mnist import MNIST, UNSEEN, read_mnist
 from gumdrop_experiments.harness import Plain, Run, WithPictures, data_folder
 from gumdrop_experiments.networks.convolutional import (

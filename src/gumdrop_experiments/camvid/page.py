@@ -37,6 +37,8 @@ BY_DRAWS = (
     "Mean IoU, %, by the statistics that normalise maps, by what of the draws is averaged, and by their number; means "
     "over networks, standard errors in brackets."
 )
+CLASS_CALIBRATION = "Calibration error of each class by itself, %, over all pixels."
+IOU = "Intersection over union of each class, %, with draws."
 CALIBRATION = "How sure the first network of each kind was of a pixel, and how often right."
 NOTES = (
     "All stand at the same places: in front of every convolution but the first. 'None' has rates of 0. Crops are "
@@ -55,23 +57,21 @@ SIDES = {"down_blocks": 0, "down": 0, "middle": 1, "up": 2, "up_blocks": 2, "joi
 def page(found: WithPictures) -> Page:
     """Hold learned rates against fixed ones."""
     results, shown = found
-    return Page(
-        title="Street scenes (CamVid)",
-        lead=_lead(results),
-        body=[
-            _table(results),
-            *([Picture("camvid-maps", MAPS, _maps(shown))] if shown else []),
-            Picture("camvid-calibration", CALIBRATION, _calibration(results)),
-            Picture("camvid-classes", "The same for each class by itself.", _draw_class_calibration(results)),
-            _class_calibration(results),
-            _averages(results),
-            *_by_draws(results),
-            *([Picture("camvid-rates", RATES, _rates(results))] if "learned" in results else []),
-            _classes(results),
-            Picture("camvid-curves", CURVES, _curves(results)),
-        ],
-        notes=NOTES,
-    )
+    by_class = {title: which for title, which in BY_CLASS.items() if which[0] in results}
+    with_draws = {variant: (variant, "no_draws" if variant == "none" else "draws") for variant in results}
+    body: list[Picture | Table] = [
+        _table(results),
+        *([Picture("camvid-maps", MAPS, _maps(shown))] if shown else []),
+        Picture("camvid-calibration", CALIBRATION, _calibration(results)),
+        Picture("camvid-classes", "The same for each class by itself.", _draw_class_calibration(results)),
+        _by_class(CLASS_CALIBRATION, by_class, results, "class_ece", ".2f"),
+        _averages(results),
+        *_by_draws(results),
+        *([Picture("camvid-rates", RATES, _rates(results))] if "learned" in results else []),
+        _by_class(IOU, with_draws, results, "iou", ".1f"),
+        Picture("camvid-curves", CURVES, _curves(results)),
+    ]
+    return Page("Street scenes (CamVid)", _lead(results), body, NOTES)
 
 
 def _lead(results: Results) -> str:
@@ -113,13 +113,12 @@ def _table(results: Results) -> Table:
     return Table("Test pictures; means over networks, standard errors in brackets.", columns, rows, ours=ours)
 
 
-def _class_calibration(results: Results) -> Table:
+def _by_class(caption: str, shown: Mapping[str, tuple[str, str]], results: Results, score: str, form: str) -> Table:
     rows = []
-    for title, (variant, how) in BY_CLASS.items():
-        if variant in results:
-            values = [[run[how]["class_ece"][c] for run in results[variant]] for c in range(len(CAMVID_CLASSES))]
-            rows.append([title, *(f"{100 * np.mean(each):.2f}" for each in values)])
-    return Table("Calibration error of each class by itself, %, over all pixels.", ["dropout", *CAMVID_CLASSES], rows)
+    for title, (variant, how) in shown.items():
+        values = [[run[how][score][c] for run in results[variant]] for c in range(len(CAMVID_CLASSES))]
+        rows.append([title, *("–" if None in each else f"{100 * np.mean(each):{form}}" for each in values)])
+    return Table(caption, ["dropout", *CAMVID_CLASSES], rows)
 
 
 def _averages(results: Results) -> Table:
@@ -144,15 +143,6 @@ def _by_draws(results: Results) -> list[Table]:
             means = (mean_and_error(100 * iou for iou in of_networks) for of_networks in ious)
             rows.append([variant, statistics, *(with_error(pair, ".1f") for pair in means)])
     return [Table(BY_DRAWS, ["dropout", "statistics of", *heads], rows)] if rows else []
-
-
-def _classes(results: Results) -> Table:
-    rows = []
-    for variant, runs in results.items():
-        how = "no_draws" if variant == "none" else "draws"
-        values = [[run[how]["iou"][c] for run in runs] for c in range(len(CAMVID_CLASSES))]
-        rows.append([variant, *("–" if None in each else f"{100 * np.mean(each):.1f}" for each in values)])
-    return Table("Intersection over union of each class, %, with draws.", ["dropout", *CAMVID_CLASSES], rows)
 
 
 def by_depth(names: Iterable[str]) -> list[str]:
@@ -192,11 +182,8 @@ def _rates(results: Results) -> Figure:
     for name, colour in zip(names, colours, strict=True):
         values = first[name]
         over.plot(range(1, len(values) + 1), values, color=colour, linewidth=1, alpha=0.8)
-    final.set_ylim(0, None)
-    final.locator_params(axis="x", integer=True)
-    dress(
-        final, title="at the end, a line for each fit", x="convolution, from picture to classes", y="drop probability p"
-    )
+    title, x = "at the end, a line for each fit", "convolution, from picture to classes"
+    dress(final, title=title, x=x, y="drop probability p", ylim=(0, None), whole=True)
     dress(over, title="over training of the first fit, in the colours of the dots", x="epoch")
     return drawing
 

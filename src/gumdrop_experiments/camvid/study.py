@@ -31,7 +31,7 @@ from gumdrop_experiments.camvid.scores import (
 from gumdrop_experiments.data.camvid import CAMVID_CLASSES, Crops, LabelledPictures, as_input, read_camvid
 from gumdrop_experiments.harness import Plain, Prior, Run, WithPictures, part_name, prior_of, rate_of
 from gumdrop_experiments.networks.segmentation import NETWORKS
-from gumdrop_experiments.training import rates_over, save_weights, seeded
+from gumdrop_experiments.shared import rates_over, save_weights, seeded
 
 LR, MAX_NORM = 2e-3, 10.0
 TRAIN, VALIDATION = "miou_train", "miou_validation"

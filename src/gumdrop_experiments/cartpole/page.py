@@ -13,8 +13,7 @@ from numpy.typing import NDArray
 
 from gumdrop.views import plots
 from gumdrop_experiments.cartpole import PUBLISHED
-from gumdrop_experiments.cartpole.control.swing_up import SECONDS
-from gumdrop_experiments.cartpole.film import film
+from gumdrop_experiments.cartpole.control.swing_up import SECONDS, film
 from gumdrop_experiments.cartpole.study import CRITERION, fan_trials
 from gumdrop_experiments.harness import Plain
 from gumdrop_experiments.pages import Page, Picture, Table, band, dress, legend_below, subplots
@@ -53,18 +52,19 @@ def page(results: Plain) -> Page:
     is_cart, variants, references = results["environment"] == "swing-up", results["arms"], results["references"]
     rewards = _rewards(variants, references, published=PUBLISHED if is_cart else None)
     first = {variant: runs[0] for variant, runs in variants.items()}
+    body: list[Picture | Table] = [
+        Picture("cartpole-reward", REWARD, rewards),
+        _table(results["summary"], references),
+        Picture("cartpole-rates", RATES, _rates(variants["learned"])),
+        Picture("cartpole-uncertainty", UNCERTAINTY, _uncertainty(variants)),
+        Picture("cartpole-fan", FAN, _fan(first)),
+        *([Picture("cartpole-film", FILM, film(first["learned"][-1]))] if is_cart else []),
+    ]
     return Page(
-        title="Swinging up a pole" if is_cart else "Control from few trials",
-        lead=_lead(results),
-        body=[
-            Picture("cartpole-reward", REWARD, rewards),
-            _table(results["summary"], references),
-            Picture("cartpole-rates", RATES, _rates(variants["learned"])),
-            Picture("cartpole-uncertainty", UNCERTAINTY, _uncertainty(variants)),
-            Picture("cartpole-fan", FAN, _fan(first)),
-            *([Picture("cartpole-film", FILM, film(first["learned"][-1]))] if is_cart else []),
-        ],
-        notes=[*NOTES, _without_model(references["model-free"])],
+        "Swinging up a pole" if is_cart else "Control from few trials",
+        _lead(results),
+        body,
+        [*NOTES, _without_model(references["model-free"])],
     )
 
 
@@ -128,8 +128,7 @@ def _rates(runs: Sequence[Sequence[Plain]]) -> Figure:
     for layer, (label, colour) in enumerate(zip(LAYERS, (plots.PALETTE[3], plots.BLUE, plots.GREEN), strict=True)):
         _band(ax, np.array([[row["rates"][layer] for row in run[1:]] for run in runs]), colour, label, first=2)
     title = "learned rates in front of each layer"
-    dress(ax, title=title, x="trial", y="drop probability p", ylim=(-0.01, None))
-    ax.legend(frameon=False, fontsize=plots.SIZE)
+    dress(ax, title=title, x="trial", y="drop probability p", ylim=(-0.01, None), legend=plots.SIZE)
     return drawing
 
 

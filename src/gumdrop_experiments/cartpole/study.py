@@ -16,8 +16,8 @@ from gumdrop.networks import dropout_rates
 from gumdrop_experiments.cartpole import Settings
 from gumdrop_experiments.cartpole.control.policies import Policies, SearchSettings, improve, roll_out
 from gumdrop_experiments.cartpole.control.search import Search
+from gumdrop_experiments.cartpole.control.swing_up import animation
 from gumdrop_experiments.cartpole.control.tasks import TASKS, Task, Trial, run_trial
-from gumdrop_experiments.cartpole.film import animation
 from gumdrop_experiments.harness import Plain, Run
 from gumdrop_experiments.pages import rounded
 

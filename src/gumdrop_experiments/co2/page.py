@@ -134,10 +134,7 @@ def _unfinished(results: Plain) -> list[str]:
     """Name the networks that were stopped, and those that are not there."""
     stopped = [results["networks"][name] for name in results["stopped"]]
     after = "; ".join(f"{each['label']} after {each['looks'][-1]['step']:,} steps" for each in stopped)
-    said = {
-        "Stopped before the last step, and asked as they were": after,
-        "Not trained": "; ".join(results["missing"]),
-    }
+    said = {"Stopped before the last step, and asked as they were": after, "Not trained": "; ".join(results["missing"])}
     return [f"{what}: {which}." for what, which in said.items() if which]
 
 
@@ -172,8 +169,7 @@ def _of_kind(results: Plain, kind: str) -> list[Plain]:
 def _record(results: Plain) -> Figure:
     drawing, ax = subplots(size=(10, 3))
     _data(ax, results)
-    dress(ax, x="month, standardised", y="CO₂ less trend, standardised")
-    ax.legend(frameon=False, fontsize=9)
+    dress(ax, x="month, standardised", y="CO₂ less trend, standardised", legend=9)
     return drawing
 
 

@@ -1,6 +1,5 @@
 """Gaussian processes and networks on the record, each judged by what came to pass."""
 
-from collections.abc import Iterable
 from functools import partial
 
 from gumdrop_experiments.co2 import KINDS, Settings, processes
@@ -32,7 +31,9 @@ def study(settings: Settings, run: Run) -> Plain:
     kinds = settings.networks or KINDS
     there = [name for name in NETWORKS if name.rpartition("-")[2] in kinds or run.has(name)]
     found = run.parts(calls | {name: partial(_network, run, settings, data, name) for name in there})
-    stopped = _stopped(run, [name for name in NETWORKS if name not in there])
+    steps = {name: steps_done(run.checkpoint(name, keep=True)) for name in NETWORKS if name not in there}
+    # What a training that was stopped has to say is another part after more steps.
+    stopped = [(name, f"{name}-{count}") for name, count in steps.items() if count]
     asked = run.parts({part: partial(_network, run, settings, data, name, train_on=False) for name, part in stopped})
     found |= {name: asked[part] for name, part in stopped}
     return {
@@ -45,12 +46,6 @@ def study(settings: Settings, run: Run) -> Plain:
         "stopped": [name for name, _ in stopped],
         "missing": [network.label for name, network in NETWORKS.items() if name not in found],
     }
-
-
-def _stopped(run: Run, names: Iterable[str]) -> list[tuple[str, str]]:
-    """Find networks whose training was stopped; name the part that asks each, which is another after more steps."""
-    steps = {name: steps_done(run.checkpoint(name, keep=True)) for name in names}
-    return [(name, f"{name}-{count}") for name, count in steps.items() if count]
 
 
 def _network(run: Run, settings: Settings, data: Series, name: str, *, train_on: bool = True) -> Plain:

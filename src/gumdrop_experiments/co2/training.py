@@ -28,7 +28,7 @@ from gumdrop.training import epoch_seed
 from gumdrop_experiments.co2.series import ASKED, Series, explained, scores
 from gumdrop_experiments.harness import START, Plain
 from gumdrop_experiments.pages import rounded
-from gumdrop_experiments.training import restore, save, seeded, take_step
+from gumdrop_experiments.shared import restore, save, seeded, take_step
 
 ACTIVATIONS: dict[str, type[nn.Module]] = {"relu": nn.ReLU, "tanh": nn.Tanh}
 LR, NOISE_LR, RATE_LR = 1e-4, 1e-2, 1e-3
@@ -187,11 +187,7 @@ def extrapolate(model: nn.Module, data: Series, *, num_samples: int, seed: int) 
     return {
         "noise": math.sqrt(drawn.aleatoric[0, 0].item()),
         "seconds_of_draws": seconds,
-        "curve": {
-            "mean": rounded(drawn.mean[:-1, 0]),
-            "averaged": rounded(averaged),
-            "epistemic": rounded(std[:-1]),
-        },
+        "curve": {"mean": rounded(drawn.mean[:-1, 0]), "averaged": rounded(averaged), "epistemic": rounded(std[:-1])},
         "band_at_last": std[-1].item(),
         "band_at_end": at_end.item(),
         "band_ratio": (at_end / std[-1]).item(),

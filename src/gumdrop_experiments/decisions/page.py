@@ -117,6 +117,5 @@ def _rates(rates: Plain) -> Figure:
             lines = axes.plot(sizes, np.transpose(values), "o-", markersize=3, color=colour)
             lines[0].set_label(f"layer {layer + 1}" + (", inputs" if layer == 0 else ""))
         ticks_at(axes, sizes)
-        dress(axes, title=name, x="rows", y="drop probability p", ylim=(0, None))
-        axes.legend(fontsize=8, frameon=False)
+        dress(axes, title=name, x="rows", y="drop probability p", ylim=(0, None), legend=8)
     return figure

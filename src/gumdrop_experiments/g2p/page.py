@@ -29,10 +29,7 @@ NOTES = (
     "The literature has 23 to 25 % of words wrong for LSTM networks, on another split.",
 )
 
-SCORES = {
-    "validation_nll": "held-out loss, nats per word",
-    "validation_hamming": "Hamming distance of held-out words",
-}
+SCORES = {"validation_nll": "held-out loss, nats per word", "validation_hamming": "Hamming distance of held-out words"}
 """What is known of each epoch of the report's network: its distance only where it is trained as reported."""
 
 LAYERS = {
@@ -57,12 +54,8 @@ def page(results: Plain) -> Page:
             Picture("g2p-spellers", SPELLERS_SHOWN, _spellers(results)),
             *(_examples_table(variant, each["examples"]) for variant, each in judged.items()),
         ]
-    return Page(
-        title="From letters to phones (CMUdict)",
-        lead=" ".join([*_readers_in_words(readers), *_spellers_in_words(judged)]),
-        body=body,
-        notes=[_protocol(results["data"]), *NOTES],
-    )
+    lead = " ".join([*_readers_in_words(readers), *_spellers_in_words(judged)])
+    return Page("From letters to phones (CMUdict)", lead, body, [_protocol(results["data"]), *NOTES])
 
 
 def _readers_in_words(readers: Plain) -> Iterator[str]:
@@ -149,12 +142,10 @@ def _pooled(readers: Plain) -> Figure:
     drawing = Figure(figsize=(12, 7.6), layout="constrained")
     above, below = drawing.subfigures(2, 1, squeeze=False)[:, 0]
     for ax, (score, title) in zip(above.subplots(1, len(scores), squeeze=False)[0], scores.items(), strict=True):
-        dress(ax, title=title, x="epoch")
         for name, each in readers.items():
             values = each["history"][score]
             ax.plot(range(1, len(values) + 1), values, label=name, **_look(name))
-        ax.locator_params(axis="x", integer=True)
-        ax.legend(fontsize=8, frameon=False)
+        dress(ax, title=title, x="epoch", whole=True, legend=8)
     for ax, name in zip(below.subplots(1, len(learners), squeeze=False)[0], learners, strict=True):
         _draw_rates(readers[name]["rates"], ax, f"rates: {name}")
     return drawing

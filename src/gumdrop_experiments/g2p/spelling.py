@@ -18,7 +18,7 @@ from gumdrop_experiments.g2p import Settings
 from gumdrop_experiments.g2p.training import Words, train, until_end
 from gumdrop_experiments.harness import Plain, Run, part_name, rate_of
 from gumdrop_experiments.networks.spellers import Speller, phone_nll
-from gumdrop_experiments.training import save_weights, seeded
+from gumdrop_experiments.shared import save_weights, seeded
 
 BEAM, WORDS_AT_ONCE = 5, 200
 UNCERTAINTIES = ("disagreement on phones", "mutual information of the list", "entropy of the list", "improbability")

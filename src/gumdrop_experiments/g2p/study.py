@@ -14,7 +14,7 @@ from gumdrop_experiments.g2p.spelling import speller_name, spelling, together
 from gumdrop_experiments.g2p.training import Words, hamming, train, train_as_reported
 from gumdrop_experiments.harness import START, Plain, Run, data_folder, part_name, prior_of, rate_of
 from gumdrop_experiments.networks.spellers import PerStepDropout, PooledReader
-from gumdrop_experiments.training import seeded
+from gumdrop_experiments.shared import seeded
 
 LAST_EPOCHS = 10
 LR, LENGTHSCALE = 5e-3, 1.0

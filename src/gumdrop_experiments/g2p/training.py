@@ -18,7 +18,7 @@ from gumdrop_experiments.data.texts import Pronunciation, Vocabulary, part_of_wo
 from gumdrop_experiments.g2p import Settings
 from gumdrop_experiments.harness import Plain, Run, part_name
 from gumdrop_experiments.networks.spellers import ByLength, PerStepDropout, PooledReader, Speller, phone_nll
-from gumdrop_experiments.training import rates_over, run_epochs, take_step
+from gumdrop_experiments.shared import rates_over, run_epochs, take_step
 
 VALIDATION_WORDS = 1000
 LR = 1e-3
@@ -77,22 +77,19 @@ class Words:
             row[: len(said) + 1] = torch.tensor([*said, Speller.END])
         return rows
 
-    def for_speller(self) -> Rows:
-        """Rows and targets of a `Speller`."""
-        return Rows(self._spelled(self.train), self._spelled(self.validation))
-
     def for_reader(self) -> Rows:
-        """Rows and targets of a `PooledReader`."""
-        return Rows(self._pooled(self.train), self._pooled(self.validation))
+        """Letters and phones, for a `PooledReader`."""
+        parts = self.train, self.validation
+        return Rows(*((self.letters([entry.word for entry in part]), self.targets(part)) for part in parts))
 
-    def _spelled(self, entries: Sequence[Pronunciation]) -> tuple[Tensor, Tensor]:
-        targets = self.targets(entries)
-        start = torch.full((len(entries), 1), Speller.START)
-        said = targets[:, :-1] * (targets[:, 1:] != 0)
-        return torch.cat([self.letters([entry.word for entry in entries]), start, said], dim=1), targets
+    def for_speller(self) -> Rows:
+        """Letters with the phones said before each, and phones, for a `Speller`."""
+        return Rows(*(_spelled(*pair) for pair in self.for_reader()))
 
-    def _pooled(self, entries: Sequence[Pronunciation]) -> tuple[Tensor, Tensor]:
-        return self.letters([entry.word for entry in entries]), self.targets(entries)
+
+def _spelled(letters: Tensor, phones: Tensor) -> tuple[Tensor, Tensor]:
+    start = torch.full((len(phones), 1), Speller.START)
+    return torch.cat([letters, start, phones[:, :-1] * (phones[:, 1:] != 0)], dim=1), phones
 
 
 def _evenly(items: Sequence[Any], count: int) -> list[Any]:

@@ -9,8 +9,8 @@ from matplotlib.ticker import MaxNLocator
 
 from gumdrop.views.plots import BLUE, INK, ORANGE
 from gumdrop_experiments.harness import Plain
-from gumdrop_experiments.pages import GREY, Page, Picture, Table, dot, edges_of, legend_of, name_rows, panels_of
-from gumdrop_experiments.tables.page import COST, COVERED, LABELS, PEERS, Cells, cell, in_units, methods_table
+from gumdrop_experiments.pages import GREY, Page, Picture, Table, cell, dot, edges_of, legend_of, name_rows, panels_of
+from gumdrop_experiments.tables.page import COST, COVERED, LABELS, PEERS, Cells, in_units, methods_table
 from gumdrop_experiments.tables.study import OURS
 
 CAPTION = (

@@ -56,6 +56,10 @@ IDENTITY = (
 )
 LEARNED = "UCI sets, 2 x 50 units, the same start, batches and noise, two masks a step: does the gradient matter?"
 
+ADDED = (
+    "What an unbiased gradient adds to the log likelihood of learned dropout over the relaxed one at t=0.1, split by "
+    "split (SE):"
+)
 FORMS = ("original", "simplified", "ours")
 OTHERS = {"straight-through": plots.PALETTE[3], "REINFORCE": plots.PALETTE[5], "DisARM": plots.GREEN}
 STAGES = {"start": "at the start, all rates one half", "midst": "in the midst of a search"}
@@ -64,24 +68,18 @@ SHADES = (plots.INK, plots.BLUE, plots.PALETTE[4], plots.GREEN, plots.PALETTE[5]
 
 def page(results: Plain) -> Page:
     """Say how much the spelling changes, and what a temperature costs and buys."""
-    return Page(
-        title="Gradients of dropout rates",
-        lead=_lead(results["norms"], results["enumeration"]["midst"]),
-        body=[
-            Picture("gradients-bias-variance", BIAS_VARIANCE, _bias_variance(results["enumeration"])),
-            _error_table(results["enumeration"]),
-            Picture("gradients-norms", NORMS, _norms(results["norms"])),
-            Picture("gradients-deviations", DEVIATIONS, _deviations(results["norms"])),
-            _norm_table(results["norms"]),
-            _identity_table(results["identity"]),
-            _uci_table(results["uci"]),
-        ],
-        notes=[
-            *NOTES,
-            "What an unbiased gradient adds to the log likelihood of learned dropout over the relaxed one at t=0.1, "
-            f"split by split (SE): {'; '.join(f'{_gain(ways)} on {name}' for name, ways in results['uci'].items())}.",
-        ],
-    )
+    body: list[Picture | Table] = [
+        Picture("gradients-bias-variance", BIAS_VARIANCE, _bias_variance(results["enumeration"])),
+        _error_table(results["enumeration"]),
+        Picture("gradients-norms", NORMS, _norms(results["norms"])),
+        Picture("gradients-deviations", DEVIATIONS, _deviations(results["norms"])),
+        _norm_table(results["norms"]),
+        _identity_table(results["identity"]),
+        _uci_table(results["uci"]),
+    ]
+    gains = "; ".join(f"{_gain(ways)} on {name}" for name, ways in results["uci"].items())
+    lead = _lead(results["norms"], results["enumeration"]["midst"])
+    return Page("Gradients of dropout rates", lead, body, [*NOTES, f"{ADDED} {gains}."])
 
 
 def _lead(norms: Plain, errors: Plain) -> str:
@@ -191,11 +189,9 @@ def _deviations(part: Plain) -> Figure:
             _deviation(relaxed, part[f"{form} t={t}"], color=colour, linestyle=line, label=label)
     for name, colour in OTHERS.items():
         _deviation(others, part[name], color=colour, label=name)
-    dress(relaxed, title="original (solid), simplified (dashed), ours (dotted)", x="step", y="SD of the norm over runs")
-    dress(others, title="without a relaxation", x="step")
-    relaxed.set_yscale("log")
-    for ax in (relaxed, others):
-        ax.legend(fontsize=plots.SIZE - 1, frameon=False)
+    title = "original (solid), simplified (dashed), ours (dotted)"
+    dress(relaxed, title=title, x="step", y="SD of the norm over runs", yscale="log", legend=plots.SIZE - 1)
+    dress(others, title="without a relaxation", x="step", legend=plots.SIZE - 1)
     return drawing
 
 

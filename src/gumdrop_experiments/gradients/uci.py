@@ -12,7 +12,7 @@ from gumdrop.functional import bernoulli_entropy, soft_keep
 from gumdrop.machine.threads import limited_threads
 from gumdrop_experiments.data.uci import Split, read_splits
 from gumdrop_experiments.harness import Plain
-from gumdrop_experiments.training import take_step
+from gumdrop_experiments.shared import take_step
 
 SETS = ("boston-housing", "concrete-strength")
 HIDDEN, NUM_SAMPLES = 50, 200
@@ -89,10 +89,7 @@ def _train(data: Split, way: str, epochs: int, seed: int) -> _Networks:
     generator = torch.Generator().manual_seed(seed)
     num_splits, num_rows, num_inputs = data.x_train.shape
     nets = _Networks(num_splits, num_inputs, generator)
-    groups = [
-        {"params": [*nets.weights, *nets.biases], "lr": 5e-3},
-        {"params": nets.p_logits, "lr": 5e-2},
-    ]
+    groups = [{"params": [*nets.weights, *nets.biases], "lr": 5e-3}, {"params": nets.p_logits, "lr": 5e-2}]
     optimizer = torch.optim.Adam(groups)
     steps = epochs * math.ceil(num_rows / 32)
     schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, [5e-3, 5e-2], total_steps=steps, cycle_momentum=False)

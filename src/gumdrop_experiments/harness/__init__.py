@@ -3,9 +3,8 @@
 from typing import TYPE_CHECKING
 
 from gumdrop.machine.lazy import names_on_use
-from gumdrop_experiments.harness.folders import data_folder, sets_of
 from gumdrop_experiments.harness.plain import Plain, WithPictures, read_json, write_json
-from gumdrop_experiments.harness.settings import About, BaseSettings, RunOptions, flag, known
+from gumdrop_experiments.harness.settings import About, BaseSettings, RunOptions, data_folder, flag, known, sets_of
 from gumdrop_experiments.harness.variants import NO_DROPOUT, START, Prior, part_name, prior_of, rate_of
 
 if TYPE_CHECKING:

@@ -36,12 +36,7 @@ class Run(Parts):
     """
 
     def __init__(
-        self,
-        name: str,
-        options: RunOptions,
-        settings: Plain | None = None,
-        *,
-        notify: Callable[[str], object] = print,
+        self, name: str, options: RunOptions, settings: Plain | None = None, *, notify: Callable[[str], object] = print
     ) -> None:
         super().__init__(name, options.out or Path("runs") / name, options, notify)
         shared = {"seed": options.seed, "quick": options.quick, "device": options.device}

@@ -1,13 +1,11 @@
 """The page of `injected`."""
 
-from functools import partial
-
 from matplotlib.figure import Figure
 
 from gumdrop.views.plots import BLUE, INK, ORANGE
 from gumdrop_experiments.harness import Plain
 from gumdrop_experiments.injected.study import AS_IT_IS, ENSEMBLE, FITTED, TEMPERATURE, WAYS
-from gumdrop_experiments.pages import GREY, Page, Picture, dots, edges_of, panels_of, table_of, with_error
+from gumdrop_experiments.pages import GREY, Page, Picture, cell, dots, edges_of, panels_of, table_of
 
 LEAST_EDGE = 1e-3
 """Of an axis along which all gains may be 0."""
@@ -68,11 +66,7 @@ def _cells(found: Plain) -> Plain:
     }
     if "shifted" in found["ways"][FITTED]:
         heads["of changed pictures"] = ("shifted", ".3f")
-    return {head: partial(_cell, *what) for head, what in heads.items()}
-
-
-def _cell(score: str, form: str, way: Plain) -> str:
-    return with_error(way[score], form)
+    return {head: cell(*what, error=True) for head, what in heads.items()}
 
 
 def _lead(results: Plain) -> str:

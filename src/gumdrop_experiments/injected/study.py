@@ -20,8 +20,7 @@ from gumdrop_experiments.injected import ways as ways_of
 from gumdrop_experiments.injected.tasks import ONCE, TABLES, TASKS, Task
 from gumdrop_experiments.injected.ways import LastLayer, Outputs, all_networks, many_functions, one_function, tempered
 from gumdrop_experiments.pages import mean_and_error
-from gumdrop_experiments.scoring import auroc, number_scores
-from gumdrop_experiments.training import seeded, take_step
+from gumdrop_experiments.shared import auroc, number_scores, seeded, take_step
 
 AS_IT_IS, TEMPERATURE, OWN, INJECTION, LAPLACE = "as it is", "temperature", "own rates", "injection", "Laplace"
 FITTED, ENSEMBLE = "fit_rates", "ensemble"

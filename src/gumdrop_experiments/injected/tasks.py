@@ -16,8 +16,8 @@ from gumdrop_experiments.harness import RunOptions, data_folder
 from gumdrop_experiments.networks.convolutional import digit_network
 from gumdrop_experiments.networks.segmentation import NETWORKS
 from gumdrop_experiments.networks.transformers import ReviewEncoder
+from gumdrop_experiments.shared import seeded, shuffled
 from gumdrop_experiments.shift.study import SHIFTS
-from gumdrop_experiments.training import seeded, shuffled
 
 Pair = tuple[Tensor, Tensor]
 IMAGES, HELD_OUT_IMAGES, TEST_IMAGES, TEST_SENTENCES, QUICK_ROWS = 5000, 500, 1000, 1000, 100

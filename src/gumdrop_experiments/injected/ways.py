@@ -12,7 +12,7 @@ from gumdrop.likelihoods import Gaussian, Likelihood
 from gumdrop.prediction import sample
 from gumdrop_experiments.injected import Settings
 from gumdrop_experiments.injected.tasks import Pair, Task
-from gumdrop_experiments.training import seeded
+from gumdrop_experiments.shared import seeded
 
 Outputs = Callable[[Tensor], Tensor]
 GRID = (0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5)

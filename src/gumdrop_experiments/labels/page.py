@@ -92,7 +92,7 @@ def _curves(pool: str, ways: Plain) -> Figure:
         if pool == "mnist":
             label = "published, p = .5, BatchBALD, one run"
             ax.plot(PUBLISHED_RUN["labels"], PUBLISHED_RUN[score], "D", color=GREY, markersize=4, label=label)
-        dress(ax, title=TITLES[pool], x="digits with a label", y=title).locator_params(axis="x", integer=True)
+        dress(ax, title=TITLES[pool], x="digits with a label", y=title, whole=True)
     log_ticks(panels[1], 1, 2, 5)
     for goal in (0.9, 0.95):
         panels[0].axhline(goal, color=plots.INK, linewidth=0.5)

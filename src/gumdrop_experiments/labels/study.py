@@ -19,8 +19,7 @@ from gumdrop_experiments.harness import Plain, Run, part_name, read_json, write_
 from gumdrop_experiments.labels import POOLS, Settings
 from gumdrop_experiments.networks.convolutional import labelling_network
 from gumdrop_experiments.pages import mean_and_error, rounded
-from gumdrop_experiments.scoring import class_scores, plain_prediction
-from gumdrop_experiments.training import seeded, shuffled, step_on_digits
+from gumdrop_experiments.shared import class_scores, plain_prediction, seeded, shuffled, step_on_digits
 
 FIXED, START = 0.5, 0.1
 RATES = {"none": "no dropout", "fixed": f"p = {FIXED:g}".replace("0.", "."), "learned": "learned p"}

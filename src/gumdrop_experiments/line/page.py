@@ -29,26 +29,23 @@ def page(results: Plain) -> Page:
     """Say how near the noise that is learned comes to the truth."""
     wide, narrow = results["networks"]
     ours, small, n = wide["runs"][-1], narrow["runs"][-1], SIZES[-1]
-    return Page(
-        title="A noisy line",
-        lead=(
-            f"The true noise is {NOISE:.2f}. From {n:,} points a network of {wide['width']} units takes it for "
-            f"{ours['aleatoric']:.2f} and is itself unsure by {ours['epistemic']:.2f}; published are "
-            f"{PUBLISHED['aleatoric'][n]:.2f} and {PUBLISHED['epistemic'][n]:.2f}. With {narrow['width']} units the "
-            f"same settings give {small['aleatoric']:.2f} and {small['epistemic']:.2f}."
-        ),
-        body=[
-            Picture("line-fits", f"{wide['width']} units. {FITS}", _fits(wide)),
-            Picture("line-fits-narrow", f"{narrow['width']} units. {FITS}", _fits(narrow)),
-            Picture("line-uncertainty", UNCERTAINTY, _uncertainty([wide, narrow])),
-            Picture("line-rates", RATES, _rates([wide, narrow])),
-            _table(wide),
-            _table(narrow),
-            _strengths(wide),
-            _strengths(narrow),
-        ],
-        notes=_notes(wide, narrow),
+    lead = (
+        f"The true noise is {NOISE:.2f}. From {n:,} points a network of {wide['width']} units takes it for "
+        f"{ours['aleatoric']:.2f} and is itself unsure by {ours['epistemic']:.2f}; published are "
+        f"{PUBLISHED['aleatoric'][n]:.2f} and {PUBLISHED['epistemic'][n]:.2f}. With {narrow['width']} units the "
+        f"same settings give {small['aleatoric']:.2f} and {small['epistemic']:.2f}."
     )
+    body: list[Picture | Table] = [
+        Picture("line-fits", f"{wide['width']} units. {FITS}", _fits(wide)),
+        Picture("line-fits-narrow", f"{narrow['width']} units. {FITS}", _fits(narrow)),
+        Picture("line-uncertainty", UNCERTAINTY, _uncertainty([wide, narrow])),
+        Picture("line-rates", RATES, _rates([wide, narrow])),
+        _table(wide),
+        _table(narrow),
+        _strengths(wide),
+        _strengths(narrow),
+    ]
+    return Page("A noisy line", lead, body, _notes(wide, narrow))
 
 
 def _table(series: Plain) -> Table:

@@ -15,7 +15,7 @@ from gumdrop.training import EpochRecord, choose_strength, fit
 from gumdrop_experiments.harness import Plain, Run
 from gumdrop_experiments.line import PUBLISHED, Settings
 from gumdrop_experiments.pages import rounded
-from gumdrop_experiments.training import seeded
+from gumdrop_experiments.shared import seeded
 
 SIZES = (10, 25, 50, 100, 1000, 10_000)
 SLOPE, OFFSET, NOISE = 2.0, 8.0, 1.0

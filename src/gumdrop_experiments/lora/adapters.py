@@ -16,8 +16,7 @@ from gumdrop.likelihoods import ClassificationPrediction
 from gumdrop_experiments.data.texts import Vocabulary, read_sst, read_sst_phrases
 from gumdrop_experiments.harness import Plain
 from gumdrop_experiments.networks.transformers import small_bert
-from gumdrop_experiments.scoring import class_scores
-from gumdrop_experiments.training import seeded, take_step
+from gumdrop_experiments.shared import class_scores, seeded, take_step
 
 PRECISIONS = tuple(10.0**k for k in range(-3, 4))
 """Precisions `d` of the prior to choose from."""
@@ -190,12 +189,7 @@ def scored(model: nn.Module, rows: Rows, *, drawn: bool) -> Plain:
         log_p = model(**_inputs(tokens)).logits.log_softmax(1)
         return class_scores(ClassificationPrediction.from_log_probabilities(log_p), labels)
     prediction = gd.predict_classification(
-        model,
-        _inputs(tokens),
-        num_samples=NUM_SAMPLES,
-        seed=0,
-        batch_size=256,
-        output=lambda result: result.logits,
+        model, _inputs(tokens), num_samples=NUM_SAMPLES, seed=0, batch_size=256, output=lambda result: result.logits
     )
     return class_scores(prediction, labels)
 

@@ -12,8 +12,7 @@ from gumdrop.networks import set_strength
 from gumdrop.training import fit
 from gumdrop_experiments.data.mnist import DigitImages
 from gumdrop_experiments.harness import NO_DROPOUT, START, Plain
-from gumdrop_experiments.scoring import class_scores, plain_prediction
-from gumdrop_experiments.training import seeded
+from gumdrop_experiments.shared import class_scores, plain_prediction, seeded
 
 NUM_SAMPLES, VALIDATION_SAMPLES = 10, 5
 DEPTH, BATCH = 8, 32

@@ -1,7 +1,5 @@
 """The page of `lora`."""
 
-from collections.abc import Callable
-
 from matplotlib.figure import Figure
 
 from gumdrop.views.plots import BLUE, INK, ORANGE
@@ -12,6 +10,7 @@ from gumdrop_experiments.pages import (
     Page,
     Picture,
     Table,
+    cell,
     dots,
     dress,
     edges_of,
@@ -19,7 +18,6 @@ from gumdrop_experiments.pages import (
     panels_of,
     subplots,
     table_of,
-    with_error,
 )
 
 ADAPTERS = (
@@ -51,9 +49,9 @@ def page(results: Plain) -> Page:
     """Say what learned rates gain where a network has dropout."""
     adapters, paths = results["adapters"], results["paths"]
     cells = {
-        "accuracy": _cell("accuracy", ".3f"),
-        "nats": _cell("nll", ".3f"),
-        "calibration error": _cell("ece", ".3f"),
+        "accuracy": cell("accuracy", error=True),
+        "nats": cell("nll", error=True),
+        "calibration error": cell("ece", error=True),
     }
     tables = [
         table_of(f"{what}: mean and standard error over seeds.", arms, cells, ours=lambda arm: "learned" in arm)
@@ -68,10 +66,6 @@ def page(results: Plain) -> Page:
         *tables[len(adapters) :],
     ]
     return Page("Rates where a network has dropout", _lead(results), body, NOTES)
-
-
-def _cell(score: str, form: str) -> Callable[[Plain], str]:
-    return lambda arm: with_error(arm[score], form)
 
 
 def _lead(results: Plain) -> str:

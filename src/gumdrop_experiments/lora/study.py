@@ -12,7 +12,7 @@ from gumdrop_experiments.data.texts import SST, SST_TREES
 from gumdrop_experiments.harness import Plain, Run, data_folder
 from gumdrop_experiments.lora import Settings, adapters, depth
 from gumdrop_experiments.pages import mean_and_error
-from gumdrop_experiments.training import save_weights, shuffled
+from gumdrop_experiments.shared import save_weights, shuffled
 
 Arm = tuple[Sequence[str], str]
 """The ways that it chooses from, and how they predict."""

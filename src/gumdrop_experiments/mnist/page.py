@@ -49,23 +49,20 @@ def page(results: Plain) -> Page:
     """Say how good learned rates are, and how good searched ones."""
     last = results["sizes"][-1]
     learned, fixed = ({score: mean_of(last[kind], "drawn", score) for score in SCORES} for kind in ("learned", "fixed"))
-    return Page(
-        title="Learned dropout on MNIST",
-        lead=(
-            f"From {last['num_data']:,} images a network of {results['settings']['layers']} that learns its rates is "
-            f"right on {learned['accuracy']:.2%} of {results['settings']['test_images']:,} test images, with an NLL "
-            f"of {learned['nll']:.4f} and a calibration error of {learned['ece']:.4f}; with the best of the fixed "
-            f"settings ({last['chosen']}) it is {fixed['accuracy']:.2%}, {fixed['nll']:.4f} and {fixed['ece']:.4f}."
-        ),
-        body=[
-            Picture("mnist-rates", RATES, _rates(results)),
-            Picture("mnist-scores", CURVES, _scores(results)),
-            _table(results),
-            _search_table(results),
-            Picture("mnist-widths", WIDTHS, _widths(results)),
-        ],
-        notes=NOTES,
+    lead = (
+        f"From {last['num_data']:,} images a network of {results['settings']['layers']} that learns its rates is "
+        f"right on {learned['accuracy']:.2%} of {results['settings']['test_images']:,} test images, with an NLL "
+        f"of {learned['nll']:.4f} and a calibration error of {learned['ece']:.4f}; with the best of the fixed "
+        f"settings ({last['chosen']}) it is {fixed['accuracy']:.2%}, {fixed['nll']:.4f} and {fixed['ece']:.4f}."
     )
+    body: list[Picture | Table] = [
+        Picture("mnist-rates", RATES, _rates(results)),
+        Picture("mnist-scores", CURVES, _scores(results)),
+        _table(results),
+        _search_table(results),
+        Picture("mnist-widths", WIDTHS, _widths(results)),
+    ]
+    return Page("Learned dropout on MNIST", lead, body, NOTES)
 
 
 def _table(results: Plain) -> Table:
@@ -122,9 +119,8 @@ def _rates(results: Plain) -> Figure:
             ax.plot(range(1, len(path) + 1), path, "-", color=colour)
             dress(ax, title=f"over training, {each['num_data']:,} images", x="epoch").set_ylim(0, 0.52)
     ticks_at(left, sizes)
-    left.set_ylim(0, 0.52)
-    dress(left, title="after training; a dot is a seed", x="training images", y="drop probability p")
-    left.legend(frameon=False, fontsize=9)
+    title = "after training; a dot is a seed"
+    dress(left, title=title, x="training images", y="drop probability p", ylim=(0, 0.52), legend=9)
     return drawing
 
 
@@ -157,9 +153,12 @@ def _widths(results: Plain) -> Figure:
         right.plot(widths, [each[kind]["nll"] for each in results["widths"]], style, color=plots.BLUE, label=name)
     for ax in (left, right):
         ticks_at(ax, widths)
-        ax.legend(frameon=False, fontsize=9)
-    left.set_ylim(0, None)
-    images = f"{results['widths'][0]['num_data']:,} images"
-    dress(left, title=f"learned rates, {images}", x="units of each hidden layer", y="drop probability p")
-    dress(right, title=SCORES["nll"], x="units of each hidden layer")
+        dress(ax, x="units of each hidden layer", legend=9)
+    dress(
+        left,
+        title=f"learned rates, {results['widths'][0]['num_data']:,} images",
+        y="drop probability p",
+        ylim=(0, None),
+    )
+    dress(right, title=SCORES["nll"])
     return drawing

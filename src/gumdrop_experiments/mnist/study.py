@@ -15,18 +15,13 @@ from gumdrop.training import FitResult, fit
 from gumdrop_experiments.data.mnist import DigitImages, read_digits
 from gumdrop_experiments.harness import NO_DROPOUT, Plain, Run
 from gumdrop_experiments.mnist import Settings
-from gumdrop_experiments.scoring import class_scores, plain_prediction
-from gumdrop_experiments.training import seeded, shuffled
+from gumdrop_experiments.shared import class_scores, plain_prediction, seeded, shuffled
 
 SIZES = (1000, 4000, 15_000, 60_000)
 WIDTH, DEPTH = 512, 3
 WIDTHS, WIDTH_SIZE = (64, 256, 1024), 4000
 """Of the sweep over widths, and its number of images; the usual width is there already."""
-FIXED: dict[str, tuple[float, float]] = {
-    "0 / .2": (0.0, 0.2),
-    ".1 / .3": (0.1, 0.3),
-    ".2 / .5": (0.2, 0.5),
-}
+FIXED: dict[str, tuple[float, float]] = {"0 / .2": (0.0, 0.2), ".1 / .3": (0.1, 0.3), ".2 / .5": (0.2, 0.5)}
 """Settings to choose from: drop probability of inputs and of hidden units."""
 HELD_OUT = 6
 """One image in this many judges the fixed settings."""

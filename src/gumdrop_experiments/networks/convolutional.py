@@ -11,7 +11,7 @@ from torch.nn import functional as F
 from gumdrop.machine.files import replacing
 from gumdrop_experiments.data.mnist import read_mnist
 from gumdrop_experiments.harness import Run
-from gumdrop_experiments.training import save_weights, seeded, take_step
+from gumdrop_experiments.shared import save_weights, seeded, take_step
 
 Batches = Callable[[torch.Generator], tuple[Tensor, Tensor]]
 CLASSIFIER_STEPS, QUICK_CLASSIFIER_STEPS = 900, 200

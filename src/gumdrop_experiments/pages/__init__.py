@@ -15,4 +15,15 @@ from gumdrop_experiments.pages.axes import (
     subplots,
     ticks_at,
 )
-from gumdrop_experiments.pages.page import Cell, Page, Picture, Table, mean_and_error, rounded, table_of, with_error
+from gumdrop_experiments.pages.page import (
+    Cell,
+    Page,
+    Picture,
+    Table,
+    cell,
+    mean_and_error,
+    mean_of,
+    rounded,
+    table_of,
+    with_error,
+)

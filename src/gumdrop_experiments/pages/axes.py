@@ -20,13 +20,19 @@ def subplots(rows: int = 1, columns: int = 1, *, size: tuple[float, float], **op
     return drawing, drawing.subplots(rows, columns, **options)
 
 
-def dress(ax: Axes, *, title: str = "", x: str = "", y: str = "", **limits: Any) -> Axes:
-    """Give axes the look of the house; limits and scales are those of `Axes.set`."""
+def dress(
+    ax: Axes, *, title: str = "", x: str = "", y: str = "", whole: bool = False, legend: float = 0, **limits: Any
+) -> Axes:
+    """Give axes the look of the house: whole numbers at x, a legend of a size, limits and scales of `Axes.set`."""
     ax.set_title(title, fontsize=10.5, loc="left")
     ax.set(**{name: label for name, label in (("xlabel", x), ("ylabel", y)) if label}, **limits)
     ax.grid(alpha=0.15)
     ax.set_axisbelow(True)
     ax.spines[["top", "right"]].set_visible(False)
+    if whole:
+        ax.locator_params(axis="x", integer=True)
+    if legend:
+        ax.legend(frameon=False, fontsize=legend)
     return ax
 
 

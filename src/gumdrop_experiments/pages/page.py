@@ -105,6 +105,20 @@ def table_of(
     return Table(caption, [first, *cells], rows, [i for i, name in enumerate(records) if ours(name)], best)
 
 
+def cell(score: str, form: str = ".3f", *, error: bool = False, scale: float = 1) -> Callable[[Plain], str]:
+    """Write a score, or of several seeds or splits its mean, and the standard error if asked for."""
+
+    def write(summary: Plain) -> str:
+        return with_error(summary[score], form) if error else f"{scale * mean_of(summary[score]):{form}}"
+
+    return write
+
+
+def mean_of(value: float | Sequence[float]) -> float:
+    """Give a number, or the mean of a mean and its standard error."""
+    return value[0] if isinstance(value, Sequence) else value
+
+
 @dataclass(frozen=True)
 class Page:
     """What the page of an experiment says."""

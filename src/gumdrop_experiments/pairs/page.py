@@ -90,7 +90,6 @@ def _curves(results: Plain) -> Figure:
         ax.plot(
             results["shares"], curve, style, color=plots.PALETTE[i % len(plots.PALETTE)], linewidth=wide, label=name
         )
-    dress(ax, x="share of pixels replaced, most relevant first", y="share of answers that changed")
+    dress(ax, x="share of pixels replaced, most relevant first", y="share of answers that changed", legend=8)
     ax.set(xlim=(0, LARGEST_SHARE), ylim=(0, 1.02))
-    ax.legend(fontsize=8, frameon=False)
     return drawing

@@ -37,7 +37,7 @@ from gumdrop.functional import concrete_dropout
 from gumdrop.layers import SITE, UNIT, ConcreteDropout, dropout_blocks
 from gumdrop.networks import fix_dropout
 from gumdrop_experiments.rates.ensembles import Setup
-from gumdrop_experiments.training import seeded
+from gumdrop_experiments.shared import seeded
 
 NUM_DRAWS = 4
 SPREAD = 0.5

@@ -54,15 +54,16 @@ def page(results: Plain) -> Page:
     found, count = results["networks"], results["test_images"]
     tuned = {key: network for key, network in found.items() if NETWORKS[key].tuned}
     errors = "; ".join(f"{network['label']}: {at_the_end(network['errors']):.1f}" for network in found.values())
+    body: list[Picture | Table] = [
+        Picture("regularisation", FIGURE, _errors(found)),
+        _table(found, count),
+        *map(_strengths, tuned.values()),
+    ]
     return Page(
-        title="Dropout as a regulariser",
-        lead=f"Wrong answers among {count:,} test images, mean of the last {LAST} epochs: {errors}.",
-        body=[
-            Picture("regularisation", FIGURE, _errors(found)),
-            _table(found, count),
-            *map(_strengths, tuned.values()),
-        ],
-        notes=(*NOTES, _masks(results["masks"])),
+        "Dropout as a regulariser",
+        f"Wrong answers among {count:,} test images, mean of the last {LAST} epochs: {errors}.",
+        body,
+        (*NOTES, _masks(results["masks"])),
     )
 
 

@@ -16,7 +16,7 @@ from gumdrop_experiments.data.mnist import DigitImages, read_digits
 from gumdrop_experiments.harness import Plain, Run
 from gumdrop_experiments.networks.convolutional import tutorial_lenet, tutorial_perceptron
 from gumdrop_experiments.regularisation import Settings
-from gumdrop_experiments.training import LENGTHSCALE, run_epochs, seeded, step_on_digits
+from gumdrop_experiments.shared import LENGTHSCALE, run_epochs, seeded, step_on_digits
 
 START = 0.5
 """Where learned rates begin."""

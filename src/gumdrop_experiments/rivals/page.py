@@ -4,8 +4,8 @@ from matplotlib.figure import Figure
 
 from gumdrop.views.plots import BLUE, INK, ORANGE
 from gumdrop_experiments.harness import Plain
-from gumdrop_experiments.pages import GREY, Page, Picture, Table, dots, dress, edges_of, legend_of, subplots
-from gumdrop_experiments.tables.page import COST, COVERED, LABELS, PEERS, cell, methods_table
+from gumdrop_experiments.pages import GREY, Page, Picture, Table, cell, dots, dress, edges_of, legend_of, subplots
+from gumdrop_experiments.tables.page import COST, COVERED, LABELS, PEERS, methods_table
 from gumdrop_experiments.tables.study import OURS
 
 CAPTION = (

@@ -46,16 +46,17 @@ def page(found: WithPictures) -> Page:
     """Say where the answers change, and how uncertain they are there."""
     results, (turned, shown) = found
     networks = results["networks"]
+    body: list[Picture | Table] = [
+        Picture("rotation", SCATTER, _scatter(results, turned, shown)),
+        Picture("rotation-entropy", ENTROPY, _entropy(results)),
+        _predicted(networks),
+        _telling(networks),
+    ]
     return Page(
-        title="A digit that turns",
-        lead=" ".join(_sentence(results["angles"], network) for network in networks.values()),
-        body=[
-            Picture("rotation", SCATTER, _scatter(results, turned, shown)),
-            Picture("rotation-entropy", ENTROPY, _entropy(results)),
-            _predicted(networks),
-            _telling(networks),
-        ],
-        notes=[*NOTES, *map(_about, networks.values())],
+        "A digit that turns",
+        " ".join(_sentence(results["angles"], network) for network in networks.values()),
+        body,
+        [*NOTES, *map(_about, networks.values())],
     )
 
 

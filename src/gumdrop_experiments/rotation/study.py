@@ -15,8 +15,7 @@ from gumdrop_experiments.harness import Plain, Run, WithPictures
 from gumdrop_experiments.pages import rounded
 from gumdrop_experiments.regularisation.study import NETWORKS, Digits, digits_of, plan_of, trained
 from gumdrop_experiments.rotation import Settings
-from gumdrop_experiments.scoring import auroc
-from gumdrop_experiments.training import seeded
+from gumdrop_experiments.shared import auroc, seeded
 
 PICTURE = 9978
 ADAM_LR = 1e-3

@@ -19,9 +19,8 @@ from gumdrop_experiments.rates.ensembles import ALMOST_NONE, fixed
 from gumdrop_experiments.rates.sets import SETS as TABLES
 from gumdrop_experiments.rows import SETS, Settings
 from gumdrop_experiments.rows.results import FIXED, LEARNED, OFF, protocol_summary, regrets, summary
-from gumdrop_experiments.scoring import class_scores, number_scores
+from gumdrop_experiments.shared import class_scores, number_scores, seeded, shuffled
 from gumdrop_experiments.shift.study import noisy
-from gumdrop_experiments.training import seeded, shuffled
 
 HELD_OUT, MOST_HELD_OUT = 5, 1000
 """One row in this many is held out, and at most so many."""

@@ -102,8 +102,7 @@ def _epochs(results: Plain) -> Figure:
                 values, kept = scale * np.array(part[f"{name}_{score}"], dtype=float), part["best_epoch"]
                 ax.plot(range(1, len(values) + 1), values, color=colour, linewidth=1.3, label=key)
                 ax.plot(kept, values[kept - 1], "o", color=colour, markersize=4)
-            dress(ax, title=title if score == "nll" else "", x="epoch" if score == "accuracy" else "")
-            ax.locator_params(axis="x", integer=True)
+            dress(ax, title=title if score == "nll" else "", x="epoch" if score == "accuracy" else "", whole=True)
         row[0].set_ylabel(label)
     panels[0, 0].plot([], [], "o", color=plots.INK, markersize=4, label="epoch kept")
     panels[0, 0].legend(fontsize=8, frameon=False)
@@ -122,9 +121,7 @@ def draw_rates(results: Plain) -> Figure:
                 ax.plot(over, color=colour, alpha=0.7, linewidth=1.3, label=None if i else name)
                 ax.plot(kept, over[kept], "o", color=colour, markersize=4)
         ax.plot([], [], "o", color=plots.INK, markersize=4, label="epoch kept")
-        dress(ax, title=label, x="epoch").set_ylim(0, None)
-        ax.locator_params(axis="x", integer=True)
-        ax.legend(fontsize=8, frameon=False)
+        dress(ax, title=label, x="epoch", ylim=(0, None), whole=True, legend=8)
     panels[0, 0].set_ylabel("drop probability p")
     return drawing
 

@@ -17,9 +17,8 @@ from gumdrop.training import FitResult, fit
 from gumdrop_experiments.data.texts import SST, SST_TREES, Sentences, Vocabulary, read_sst, read_sst_phrases
 from gumdrop_experiments.harness import NO_DROPOUT, START, Plain, Run, data_folder, known, part_name, prior_of
 from gumdrop_experiments.pages import mean_and_error
-from gumdrop_experiments.scoring import class_scores, plain_prediction
 from gumdrop_experiments.sentiment import Settings
-from gumdrop_experiments.training import rates_over, seeded
+from gumdrop_experiments.shared import class_scores, plain_prediction, rates_over, seeded
 
 SCORES = {"accuracy": "accuracy, %", "nll": "negative log likelihood, nats", "ece": "calibration error, %"}
 BATCH_SIZE, LR, MAX_NORM, LENGTHSCALE = 64, 1e-3, 5.0, 1.0

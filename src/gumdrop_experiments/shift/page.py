@@ -43,16 +43,12 @@ def page(results: Plain) -> Page:
         f"{gains['0.1'][ALL][0]:+.3f} (.1) and {gains['0.2 / 0.5'][ALL][0]:+.3f} (.2 and .5). On an ensemble without "
         f"dropout of three times as many networks the strength by held-out images gains {plain[HELD_OUT][ALL][0]:+.3f}."
     )
-    return Page(
-        "Digits that are turned, blurred and noisy",
-        lead,
-        [
-            Picture("shift", CAPTION, _curves(results)),
-            *(_scores(results, size) for size in SIZES),
-            *(_gains(results, s) for s in SIZES),
-        ],
-        [*NOTES, _chosen(results)],
-    )
+    body: list[Picture | Table] = [
+        Picture("shift", CAPTION, _curves(results)),
+        *(_scores(results, size) for size in SIZES),
+        *(_gains(results, s) for s in SIZES),
+    ]
+    return Page("Digits that are turned, blurred and noisy", lead, body, [*NOTES, _chosen(results)])
 
 
 def _chosen(results: Plain) -> str:

@@ -21,18 +21,12 @@ from gumdrop_experiments.harness import Plain, Run
 from gumdrop_experiments.pages import mean_and_error, rounded
 from gumdrop_experiments.rates.ensembles import ALMOST_NONE, Setup, fixed, learned
 from gumdrop_experiments.rates.results import ELBO, GRID, HELD_OUT, OFF
-from gumdrop_experiments.scoring import class_scores
+from gumdrop_experiments.shared import class_scores, shuffled
 from gumdrop_experiments.shift import Settings
-from gumdrop_experiments.training import shuffled
 
 MEMBERS = 5
 PLAIN, ALL = "plain", "all"
-FIXED: dict[str, tuple[float, float]] = {
-    OFF: (0.0, 0.0),
-    "0.1": (0.1, 0.1),
-    "0.2 / 0.5": (0.2, 0.5),
-    PLAIN: (0.0, 0.0),
-}
+FIXED: dict[str, tuple[float, float]] = {OFF: (0.0, 0.0), "0.1": (0.1, 0.1), "0.2 / 0.5": (0.2, 0.5), PLAIN: (0.0, 0.0)}
 """Rates of inputs and of hidden units that are fixed."""
 LABELS = {
     OFF: "no dropout",

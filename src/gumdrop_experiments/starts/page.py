@@ -120,8 +120,7 @@ def _draw_temperatures(results: Plain) -> Figure:
         dress(second, title="calibration error" if kind == "ece" else "share in 90 % intervals")
         _line(third, arms, "relaxed_nll", ORANGE, "relaxed masks")
         _line(third, arms, "hard_nll", INK, "hard masks")
-        dress(third, title="NLL of training rows")
-        third.legend(frameon=False, fontsize=8)
+        dress(third, title="NLL of training rows", legend=8)
         for i, (layer, colour) in enumerate(zip(LAYERS, COLOURS, strict=True)):
             clipped = {t: {**each, "rate": max(each["rates"][i], LEAST)} for t, each in arms.items()}
             _line(last, clipped, "rate", colour, layer)

@@ -20,9 +20,8 @@ from gumdrop_experiments.data.mnist import read_digits
 from gumdrop_experiments.data.uci import read_splits
 from gumdrop_experiments.harness import Plain, Run, data_folder
 from gumdrop_experiments.pages import mean_and_error
-from gumdrop_experiments.scoring import class_scores, number_scores
+from gumdrop_experiments.shared import class_scores, number_scores, seeded, shuffled
 from gumdrop_experiments.starts import Settings
-from gumdrop_experiments.training import seeded, shuffled
 
 UNIFORM = "logits in [-2, 0]"
 STARTS: dict[str, float | None] = {f"{p:g}": p for p in (0.01, 0.05, 0.1, 0.2, 0.5)} | {UNIFORM: None}

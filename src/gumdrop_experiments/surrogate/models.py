@@ -44,15 +44,7 @@ class Networks:
     def __init__(self, num_inputs: int, steps: int, is_fixed: bool) -> None:
         self.steps, self.is_new = steps, True
         self.members: list[nn.Module] = [
-            mlp(
-                num_inputs,
-                1,
-                hidden=HIDDEN,
-                homoscedastic_noise=True,
-                activation="silu",
-                p=0.1,
-                strength=STRENGTH,
-            )
+            mlp(num_inputs, 1, hidden=HIDDEN, homoscedastic_noise=True, activation="silu", p=0.1, strength=STRENGTH)
             for _ in range(MEMBERS)
         ]
         if is_fixed:

@@ -49,16 +49,12 @@ def page(results: Plain) -> Page:
         for name, each in functions.items()
     ]
     caption = f"Regret {after}, mean (SE) over {results['seeds']} seeds"
-    return Page(
-        "A surrogate for optimisation",
-        lead,
-        [
-            Picture("surrogate", CAPTION, _curves(results)),
-            Table(caption, ["", *LOOKS], rows, [1]),
-            Table("Learned rates less the others, in the same seed", ["", FIXED, PROCESS, SOBOL], gaps),
-        ],
-        NOTES,
-    )
+    body: list[Picture | Table] = [
+        Picture("surrogate", CAPTION, _curves(results)),
+        Table(caption, ["", *LOOKS], rows, [1]),
+        Table("Learned rates less the others, in the same seed", ["", FIXED, PROCESS, SOBOL], gaps),
+    ]
+    return Page("A surrogate for optimisation", lead, body, NOTES)
 
 
 def _curves(results: Plain) -> Figure:

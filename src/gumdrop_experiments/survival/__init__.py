@@ -22,5 +22,5 @@ ABOUT = About(
 class Settings(BaseSettings):
     splits: int = flag(10, least=2, quick=2, recorded=False)
     """Splits of each set: each five of them are the folds of one order of the rows."""
-    sets: tuple[str, ...] = flag((), known=("set", "gumdrop_experiments.survival.sources.SETS"))
+    sets: tuple[str, ...] = flag((), known=("set", "gumdrop_experiments.survival.study.SETS"))
     """Sets to run on; all of them by default."""

@@ -28,12 +28,8 @@ def page(results: Plain) -> Page:
         f"Not behind Cox and the survival forest by more than a standard error in the integrated Brier score: "
         f"{len(level)} of {len(results)} sets. D-calibration is not rejected on {len(results) - len(off)}."
     )
-    return Page(
-        "Survival times",
-        lead,
-        [Picture("survival", CAPTION, _figure(results)), *map(_table, *zip(*results.items(), strict=True))],
-        NOTES,
-    )
+    tables = [_table(name, each) for name, each in results.items()]
+    return Page("Survival times", lead, [Picture("survival", CAPTION, _figure(results)), *tables], NOTES)
 
 
 def _table(name: str, each: Plain) -> Table:

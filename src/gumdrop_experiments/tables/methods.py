@@ -25,9 +25,9 @@ from gumdrop.prediction import predict_classification, predict_regression
 from gumdrop.tables import boosted_classes, boosted_regression
 from gumdrop.training import fit
 from gumdrop_experiments.data.uci import Split
+from gumdrop_experiments.shared import seeded
 from gumdrop_experiments.tables import rivals
 from gumdrop_experiments.tables.tasks import QUANTILE_LEVELS, Prediction, Quantiles, Task, gaussian, probabilities
-from gumdrop_experiments.training import seeded
 from gumdrop_experiments.uci.methods import deep_ensemble
 from gumdrop_experiments.uci.work import Work
 

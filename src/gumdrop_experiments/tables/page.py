@@ -15,9 +15,11 @@ from gumdrop_experiments.pages import (
     Page,
     Picture,
     Table,
+    cell,
     dots,
     dress,
     edges_of,
+    mean_of,
     name_rows,
     panels_of,
     subplots,
@@ -121,22 +123,9 @@ def _table(name: str, each: Plain) -> Table:
     return methods_table(caption, each["methods"], cells | COST, best=("log likelihood", "log_likelihood", 1))
 
 
-def cell(score: str, form: str = ".3f", *, error: bool = False, scale: float = 1) -> Callable[[Plain], str]:
-    """Write a score of a method, or of several seeds or splits its mean, and the standard error if asked for."""
-
-    def write(summary: Plain) -> str:
-        return with_error(summary[score], form) if error else f"{scale * _mean(summary[score]):{form}}"
-
-    return write
-
-
 def in_units(score: str, *, error: bool = False) -> Callable[[Plain], str]:
     """Write a score in units of the target, with a digit more where errors are small."""
     return lambda summary: cell(score, ".3f" if summary["rmse"][0] > 0.2 else ".4f", error=error)(summary)
-
-
-def _mean(value: float | Sequence[float]) -> float:
-    return value[0] if isinstance(value, Sequence) else value
 
 
 COVERED = {f"{level} %": cell(f"coverage_{level}", ".1f", scale=100) for level in COVERAGES}
@@ -171,7 +160,7 @@ def methods_table(
     stars = []
     if best is not None:
         head, score, sign = best
-        ranks = [sign * _mean(each[score]) if score in each else -math.inf for each in methods.values()]
+        ranks = [sign * mean_of(each[score]) if score in each else -math.inf for each in methods.values()]
         stars.append((int(np.argmax(ranks)), 1 + list(cells).index(head)))
     ours = [i for i, key in enumerate(methods) if key == OURS]
     return Table(caption, ["", *cells], [*rows, *published], ours=ours, best=stars)

@@ -32,16 +32,12 @@ PLACES = {
 
 def page(results: Plain) -> Page:
     """Say how good learned rates are, and the best fixed ones."""
-    return Page(
-        title="Learned dropout in transformers",
-        lead=_lead(results),
-        body=[
-            Picture("transformers-scores", COMPARED, _scores(results)),
-            *(_table(task, variants) for task, variants in results.items()),
-            Picture("transformers-rates", RATES, _rates(results)),
-        ],
-        notes=NOTES,
-    )
+    body: list[Picture | Table] = [
+        Picture("transformers-scores", COMPARED, _scores(results)),
+        *(_table(task, variants) for task, variants in results.items()),
+        Picture("transformers-rates", RATES, _rates(results)),
+    ]
+    return Page("Learned dropout in transformers", _lead(results), body, NOTES)
 
 
 def _lead(results: Plain) -> str:

@@ -16,8 +16,7 @@ from gumdrop.training import fit
 from gumdrop_experiments.data.texts import SST, encoded_sst
 from gumdrop_experiments.harness import Plain, Run, data_folder, part_name, rate_of
 from gumdrop_experiments.networks.transformers import CharacterModel, ReviewEncoder, character_nll, encoded, sums
-from gumdrop_experiments.scoring import class_scores
-from gumdrop_experiments.training import rates_over, seeded
+from gumdrop_experiments.shared import class_scores, rates_over, seeded
 from gumdrop_experiments.transformers import Settings
 
 NUM_SAMPLES = 30

@@ -13,7 +13,7 @@ from gumdrop.likelihoods import Gaussian
 from gumdrop_experiments.data.uci import Split, read_splits, standardised
 from gumdrop_experiments.harness import BaseSettings, Plain, Run, data_folder
 from gumdrop_experiments.pages import mean_and_error
-from gumdrop_experiments.training import shuffled
+from gumdrop_experiments.shared import shuffled
 from gumdrop_experiments.uci.methods import single
 from gumdrop_experiments.uci.work import Outcome, Work, chosen, scores
 

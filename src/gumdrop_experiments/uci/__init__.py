@@ -56,7 +56,5 @@ class Settings(BaseSettings):
 
         usual = tuple(key for key, method in METHODS.items() if method.default)
         return replace(
-            self,
-            dataset=sets_of(options, "uci", self.dataset),
-            methods=known("method", self.methods, METHODS) or usual,
+            self, dataset=sets_of(options, "uci", self.dataset), methods=known("method", self.methods, METHODS) or usual
         )

@@ -21,7 +21,7 @@ from gumdrop.prediction import predict_regression
 from gumdrop.training import FitResult, fit_stacked
 from gumdrop_experiments.data.uci import Split
 from gumdrop_experiments.harness import NO_DROPOUT, START, prior_of
-from gumdrop_experiments.training import seeded
+from gumdrop_experiments.shared import seeded
 from gumdrop_experiments.uci.work import (
     LR,
     NUM_SAMPLES,

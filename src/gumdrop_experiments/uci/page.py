@@ -14,6 +14,7 @@ from gumdrop_experiments.pages import (
     Page,
     Picture,
     Table,
+    cell,
     dots,
     edges_of,
     legend_below,
@@ -21,7 +22,7 @@ from gumdrop_experiments.pages import (
     name_rows,
     panels_of,
 )
-from gumdrop_experiments.tables.page import COVERED, Cells, cell, in_units, methods_table
+from gumdrop_experiments.tables.page import COVERED, Cells, in_units, methods_table
 from gumdrop_experiments.tables.tasks import COVERAGES
 from gumdrop_experiments.uci import PUBLISHED
 from gumdrop_experiments.uci.methods import METHODS
@@ -52,10 +53,7 @@ NOTES = (
 )
 
 LABELS = {key: method.label for key, method in METHODS.items()}
-LINES: dict[str, Literal["--", ":"]] = {
-    "published: clean grid search": "--",
-    "published: Concrete Dropout": ":",
-}
+LINES: dict[str, Literal["--", ":"]] = {"published: clean grid search": "--", "published: Concrete Dropout": ":"}
 MARKERS = "osD^vPX<>"
 FARTHEST_GAP = 15.0
 

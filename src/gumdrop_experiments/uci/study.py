@@ -17,7 +17,7 @@ from gumdrop.training import fit, fit_stacked
 from gumdrop_experiments.data.uci import Split, read_splits
 from gumdrop_experiments.harness import Plain, Run, data_folder
 from gumdrop_experiments.pages import mean_and_error
-from gumdrop_experiments.training import seeded
+from gumdrop_experiments.shared import seeded
 from gumdrop_experiments.uci import Settings
 from gumdrop_experiments.uci.methods import METHODS, fixed_network, grid_settings
 from gumdrop_experiments.uci.work import LR, PAPER_LENGTHSCALE, Work, network, scores, training_parts

@@ -19,9 +19,9 @@ from gumdrop.networks import fix_dropout, mlp
 from gumdrop.training import FitResult
 from gumdrop_experiments.data.uci import Split
 from gumdrop_experiments.harness import NO_DROPOUT, START, Plain
+from gumdrop_experiments.shared import seeded, take_step
 from gumdrop_experiments.tables.tasks import crps_of, rows_of
 from gumdrop_experiments.tables.tasks import scores as scores_of
-from gumdrop_experiments.training import seeded, take_step
 
 LR = 1e-2
 NUM_SAMPLES = 500

@@ -29,7 +29,7 @@ from gumdrop_experiments.cartpole.control.policies import (
     roll_out,
 )
 from gumdrop_experiments.cartpole.control.tasks import Task, Trial, run_trial
-from gumdrop_experiments.training import seeded
+from gumdrop_experiments.shared import seeded
 
 
 class Dynamics(nn.Module):

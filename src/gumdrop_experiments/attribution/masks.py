@@ -1,4 +1,4 @@
-"""Planted evidence, whose truth is known, and digits: masks of every method and what they are worth."""
+"""Masks of every method on planted evidence, whose truth is known, and on digits; what they look like and are worth."""
 
 import functools
 import time
@@ -9,24 +9,88 @@ from torch import Tensor, nn
 
 from gumdrop.attribution import (
     FIDO,
+    Explanation,
     FIDOSettings,
+    Region,
     blur,
     boxes_of,
     deletion_curve,
     find_layout,
     hard_mask_scores,
     insertion_curve,
+    total_variation,
 )
-from gumdrop_experiments.attribution import scores
 from gumdrop_experiments.attribution.peers import Method, captum_methods, gumbel_masks
-from gumdrop_experiments.attribution.scores import REGIONS, rounded_pixels
 from gumdrop_experiments.harness import Plain
 from gumdrop_experiments.pages import mean_and_error
 
+REGIONS: tuple[Region, ...] = ("ssr", "sdr", "joint")
+"""The masks of a search."""
 INFILLS = ("blur", "mean", "zeros", "uniform", "normal", "local_shuffle")
 SQUARES, SHOWN = 20, 3
 SHARE = 0.15
 """Size of the sharp regions on digits, as a share of the image: the same for all methods."""
+
+
+def area(relevance: Tensor) -> Tensor:
+    """Mean relevance between 0 and 1, (N, ...), of each row: the soft share of the places that matter."""
+    return relevance.flatten(1).mean(dim=1)
+
+
+def roughness(relevance: Tensor) -> Tensor:
+    """Anisotropic total variation per pixel of images, (N, 1, H, W): one for each, (N,)."""
+    return total_variation(relevance[:, 0]) / relevance[0].numel()
+
+
+def mask_iou(relevance: Tensor, truth: Tensor) -> Tensor:
+    """Intersection over union, (N,), of the relevance above one half and the true region; 0 where both are empty."""
+    found = relevance > 0.5
+    both = (found & truth).flatten(1).sum(1)
+    return both / (found | truth).flatten(1).sum(1).clamp(min=1)
+
+
+def box_iou(boxes: Tensor, others: Tensor) -> Tensor:
+    """Intersection over union, (N,), of boxes (N, 4), starts then ends, pair by pair; 0 where both are empty."""
+    sides = torch.minimum(boxes[:, 2:], others[:, 2:]) - torch.maximum(boxes[:, :2], others[:, :2])
+    both = sides.clamp(min=0).prod(dim=1)
+    volumes = [(box[:, 2:] - box[:, :2]).prod(dim=1) for box in (boxes, others)]
+    return both / (volumes[0] + volumes[1] - both).clamp(min=1)
+
+
+def share_outside(relevance: Tensor, boxes: Tensor) -> Tensor:
+    """Share of the relevance, not negative, (N, 1, H, W), that lies outside a box, (N,); 0 where nothing is."""
+    inside = torch.zeros_like(relevance)
+    for pixels, (top, left, bottom, right) in zip(inside, boxes.tolist(), strict=True):
+        pixels[:, top:bottom, left:right] = 1
+    total, outside = (values.flatten(1).sum(dim=1) for values in (relevance, relevance * (1 - inside)))
+    return torch.where(total > 0, outside / total, 0)
+
+
+def explained(found: Explanation) -> Plain:
+    """What a figure of masks needs, to two decimals."""
+    assert found.target is not None
+    pictures = {
+        "inputs": found.inputs,
+        "ssr": found.relevance("ssr")[:, 0],
+        "sdr": found.relevance("sdr")[:, 0],
+        "joint": found.joint[:, 0],
+        "enhanced": found.enhance(),
+        "crops": found.crop(margin=0.1),
+    }
+    numbers = {
+        "target": found.target.tolist(),
+        "boxes": found.boxes().tolist(),
+        "score": found.score.tolist(),
+        "score_infill": found.score_infill.tolist(),
+        "score_ssr": found.curve_ssr[-1].tolist(),
+        "score_sdr": found.curve_sdr[-1].tolist(),
+    }
+    return {**numbers, "pictures": {name: rounded_pixels(value) for name, value in pictures.items()}}
+
+
+def rounded_pixels(values: Tensor) -> Any:
+    """Write pictures as rows of numbers with two decimals."""
+    return [[round(v, 2) for v in row] for row in values.flatten(0, -2).tolist()]
 
 
 def planted_squares(count: int, *, seed: int = 0) -> tuple[Tensor, Tensor]:
@@ -74,12 +138,12 @@ def planted(settings: FIDOSettings, seed: int) -> Plain:
 
 
 def _planted_scores(mask: Tensor, truth: Tensor, boxes: Tensor) -> dict[str, float]:
-    iou = scores.mask_iou(mask, truth)
+    iou = mask_iou(mask, truth)
     return {
         "iou_min": iou.min().item(),
         "iou_mean": iou.mean().item(),
-        "box_iou_mean": scores.box_iou(boxes_of(mask[:, 0]), boxes).mean().item(),
-        "share_outside_mean": scores.share_outside(mask, boxes).mean().item(),
+        "box_iou_mean": box_iou(boxes_of(mask[:, 0]), boxes).mean().item(),
+        "share_outside_mean": share_outside(mask, boxes).mean().item(),
     }
 
 
@@ -130,8 +194,8 @@ def _digit_scores(model: nn.Module, x: Tensor, mask: Tensor, fill: Tensor) -> Pl
     spreads = {name: mean_and_error(each.tolist()) for name, each in values.items()}
     return {
         **{name: {"mean": mean, "se": error} for name, (mean, error) in spreads.items()},
-        "area": scores.area(mask).mean().item(),
-        "roughness": scores.roughness(mask).mean().item(),
+        "area": area(mask).mean().item(),
+        "roughness": roughness(mask).mean().item(),
         "insertion_curve": insertion.probability.mean(0).tolist(),
         "deletion_curve": deletion.probability.mean(0).tolist(),
     }

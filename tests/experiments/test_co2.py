@@ -8,10 +8,10 @@ from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import RBF, WhiteKernel
 
 from gumdrop_experiments.co2 import processes as gaussian_processes
-from gumdrop_experiments.co2 import training
+from gumdrop_experiments.co2 import study
 from gumdrop_experiments.co2.page import point_estimate
 from gumdrop_experiments.co2.series import LEFT_OUT, explained, series
-from gumdrop_experiments.co2.training import NETWORKS, build
+from gumdrop_experiments.co2.study import NETWORKS, build
 from gumdrop_experiments.data.mauna_loa import MaunaLoa
 
 from builders.reproduced import figures_of, reproduce, reproduced, results_of
@@ -96,12 +96,12 @@ def test_a_small_run_leaves_every_figure_and_number(data, tmp_path, monkeypatch,
 
 def test_a_network_that_was_stopped_is_reported_as_it_is(data, tmp_path, monkeypatch) -> None:
     monkeypatch.setattr(gaussian_processes, "installed", lambda: False)
-    monkeypatch.setattr(training, "SAVED_EVERY", 10)
+    monkeypatch.setattr(study, "SAVED_EVERY", 10)
     out = tmp_path / "out"
-    found, schedule = series(record()), training.Schedule(steps=20, bfloat16=False, seed=0)
+    found = series(record())
     assert reproduce("co2", out, *SMALL, "--networks", "narrow", data=data) == 0
     state = out / "parts" / "relu-learned.checkpoint"
-    looks = training.train(build(NETWORKS["relu-learned"], width=16, seed=0), found, schedule, state)
+    looks = study.train(build(NETWORKS["relu-learned"], width=16, seed=0), found, state, steps=20, seed=0)
     assert reproduce("co2", out, *SMALL, "--networks", "narrow", "--resume", data=data) == 0
     results = results_of(out)
     assert results["networks"]["relu-learned"]["looks"][-1]["rmse"] == pytest.approx(looks[-1]["rmse"], abs=1e-3)
@@ -111,8 +111,8 @@ def test_a_network_that_was_stopped_is_reported_as_it_is(data, tmp_path, monkeyp
 
 
 def test_a_training_that_was_stopped_goes_on_where_it_was(tmp_path, monkeypatch) -> None:
-    monkeypatch.setattr(training, "SAVED_EVERY", 10)
-    found, schedule = series(record()), training.Schedule(steps=30, bfloat16=False, seed=3)
+    monkeypatch.setattr(study, "SAVED_EVERY", 10)
+    found = series(record())
 
     def network() -> torch.nn.Sequential:
         return build(NETWORKS["relu-narrow"], width=16, seed=1)
@@ -121,22 +121,20 @@ def test_a_training_that_was_stopped_goes_on_where_it_was(tmp_path, monkeypatch)
         raise KeyboardInterrupt
 
     whole, again = network(), network()
-    looks = training.train(whole, found, schedule, tmp_path / "whole")
+    looks = study.train(whole, found, tmp_path / "whole", steps=30, seed=3)
     monkeypatch.setattr("builtins.print", stop)  # what is said after a state was saved
     with pytest.raises(KeyboardInterrupt):
-        training.train(again, found, schedule, tmp_path / "stopped")
+        study.train(again, found, tmp_path / "stopped", steps=30, seed=3)
     monkeypatch.undo()
     again = network()
-    assert training.train(again, found, schedule, tmp_path / "stopped") == looks
+    assert study.train(again, found, tmp_path / "stopped", steps=30, seed=3) == looks
     for a, b in zip(whole.parameters(), again.parameters(), strict=True):
         assert torch.equal(a, b)
 
 
 def test_rates_that_are_held_stay_where_they_start(tmp_path) -> None:
-    schedule = training.Schedule(steps=20, bfloat16=False, seed=0, hold=10)
-    looks = training.train(
-        build(NETWORKS["relu-held"], width=16, seed=0), series(record()), schedule, tmp_path / "state"
-    )
+    network = build(NETWORKS["relu-held"], width=16, seed=0)
+    looks = study.train(network, series(record()), tmp_path / "state", steps=20, seed=0, hold=10)
     rates = {look["step"]: look["rates"][0] for look in looks}
     assert rates[10] == pytest.approx(0.1, abs=1e-5)
     assert rates[20] > 0.101

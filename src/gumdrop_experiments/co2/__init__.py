@@ -26,7 +26,7 @@ PUBLISHED = {"relu-scripts": ".12 → 5.0", "tanh-scripts": ".10 → .09"}
 """SDs of drawn functions in the tutorial's own record, mlp2_sim_results.txt: at x = 1.72 and 3.5."""
 
 KINDS = ("scripts", "fixed", "narrow", "held", "learned")
-"""Kinds of networks, each of ReLU and of tanh units; `gumdrop_experiments.co2.training.NETWORKS` builds them."""
+"""Kinds of networks, each of ReLU and of tanh units; `gumdrop_experiments.co2.study.NETWORKS` builds them."""
 
 
 class Settings(BaseSettings):

@@ -25,7 +25,7 @@ BUDGETS = {
 """Lines of a room. Lower a figure when lines go; raise one only with a word in the commit on what was not replaced."""
 
 
-EXPERIMENTS = 18_406
+EXPERIMENTS = 18_345
 """Lines of all experiments."""
 
 

@@ -8,7 +8,7 @@ from PIL import Image
 from gumdrop_experiments.cartpole import study
 from gumdrop_experiments.cartpole.control import swing_up
 from gumdrop_experiments.cartpole.study import VARIANTS
-from gumdrop_experiments.harness import launch
+from gumdrop_experiments.harness import parts
 
 from builders.reproduced import reproduce, reproduced, results_of
 
@@ -57,9 +57,9 @@ def test_pendulum_runs_by_a_flag_and_searches_can_travel_to_other_processes(tmp_
 
     def in_turn(name, call, *, threads):
         with lock:
-            return launch._guarded(cloudpickle.loads(cloudpickle.dumps(call)), threads)
+            return parts._guarded(cloudpickle.loads(cloudpickle.dumps(call)), threads)
 
-    monkeypatch.setattr(launch, "_in_process", in_turn)
+    monkeypatch.setattr(parts, "_in_process", in_turn)
     words = ["--quick", "--environment", "pendulum", "--trials", 2, "--seeds", 1, "--jobs", 2]
     assert reproduced("cartpole", tmp_path, *words)["summary"]["learned"]["median"] < 0
     assert not (tmp_path / "cartpole.gif").exists()

@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 from gumdrop.likelihoods import Categorical, Gaussian
-from gumdrop_experiments.injected import Settings, study, tasks, ways
+from gumdrop_experiments.injected import Settings, study, tasks
 
 from builders.digits import write_digits
 from builders.reproduced import reproduced
@@ -25,7 +25,7 @@ def test_every_network_is_trained_and_every_way_scored(tmp_path, monkeypatch) ->
     monkeypatch.setattr("gumdrop.training.frozen.JUDGES", 4)
     monkeypatch.setattr(tasks, "CROP", 16)
     monkeypatch.setattr(tasks, "QUICK_ROWS", 40)
-    monkeypatch.setattr(ways, "GRID", (0.02, 0.2))
+    monkeypatch.setattr(study, "GRID", (0.02, 0.2))
     data = tmp_path / "data"
     for name in tasks.TABLES:
         write_set(data / "uci" / name)
@@ -66,7 +66,7 @@ def test_a_last_layer_has_the_posterior_of_its_gauss_newton_matrix(likelihood) -
     x = torch.randn(20, 2)
     y = torch.randn(20, 1) if outputs == 1 else torch.randint(3, (20,))
     task = tasks.Task(lambda: network, (x, y), (x, y), (x, y), x, epochs=1, lr=0.1)
-    layer = ways.LastLayer(network, task, likelihood, Settings(num_samples=4000), seed=0)
+    layer = study.LastLayer(network, task, likelihood, Settings(num_samples=4000), seed=0)
     features = network[:2](x).detach()
 
     def nll(

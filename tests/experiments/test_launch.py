@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from gumdrop_experiments.harness.launch import _CrashError, _tried, launch
+from gumdrop_experiments.harness.parts import _CrashError, _tried, launch
 from gumdrop_experiments.harness.run import Run
 from gumdrop_experiments.harness.settings import RunOptions
 from gumdrop_experiments.pages.page import Page
@@ -129,7 +129,7 @@ def stay() -> None:
 
 STAYING = """
 import pathlib, sys, test_launch
-from gumdrop_experiments.harness.launch import launch
+from gumdrop_experiments.harness.parts import launch
 if __name__ == "__main__":
     launch({"long": test_launch.stay}, jobs=1, folder=pathlib.Path(sys.argv[1]))
 """

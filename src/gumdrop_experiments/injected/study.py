@@ -11,17 +11,22 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from gumdrop.likelihoods import Categorical, Likelihood
+from gumdrop.layers import ConcreteDropout
+from gumdrop.likelihoods import Categorical, Gaussian, Likelihood
 from gumdrop.metrics import calibration_error
+from gumdrop.prediction import sample
 from gumdrop.training import fit_rates
 from gumdrop_experiments.harness import Plain, Run
 from gumdrop_experiments.injected import Settings
-from gumdrop_experiments.injected import ways as ways_of
-from gumdrop_experiments.injected.tasks import ONCE, TABLES, TASKS, Task
-from gumdrop_experiments.injected.ways import LastLayer, Outputs, all_networks, many_functions, one_function, tempered
+from gumdrop_experiments.injected.tasks import ONCE, TABLES, TASKS, Pair, Task
 from gumdrop_experiments.pages import mean_and_error
 from gumdrop_experiments.shared import auroc, number_scores, seeded, take_step
 
+Outputs = Callable[[Tensor], Tensor]
+GRID = (0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5)
+GRID_SAMPLES = 32
+PRECISIONS = tuple(10.0**power for power in range(-2, 5))
+ROWS_AT_ONCE = 1000
 AS_IT_IS, TEMPERATURE, OWN, INJECTION, LAPLACE = "as it is", "temperature", "own rates", "injection", "Laplace"
 FITTED, ENSEMBLE = "fit_rates", "ensemble"
 WAYS = {
@@ -38,6 +43,109 @@ SINGLE = (TEMPERATURE, OWN, INJECTION, LAPLACE)
 SCORES = ("log_likelihood", "auroc", "calibration", "shifted")
 NEAR, AHEAD, FOUND = 0.002, 0.01, 0.02
 """Nats that are no difference; nats, and an area under the curve, that are one."""
+
+
+@torch.no_grad()
+def one_function(network: nn.Module, x: Tensor) -> Tensor:
+    """Dropout is off."""
+    return torch.cat([network.eval()(part) for part in x.split(ROWS_AT_ONCE)]).unsqueeze(0)
+
+
+def many_functions(network: nn.Module, num_samples: int, seed: int, x: Tensor) -> Tensor:
+    """Dropout draws functions."""
+    return sample(network, x, num_samples=num_samples, seed=seed, batch_size=ROWS_AT_ONCE)
+
+
+def all_networks(networks: Sequence[nn.Module], x: Tensor) -> Tensor:
+    """Each network is a function."""
+    return torch.cat([one_function(network, x) for network in networks])
+
+
+def log_likelihood(likelihood: Likelihood, draws: Tensor, y: Tensor) -> float:
+    """Mean log likelihood of rows, in nats."""
+    return likelihood.predict([draws], len(draws)).log_prob(y).mean().item()
+
+
+def tempered(likelihood: Likelihood, outputs: Outputs, held_out: Pair) -> tuple[Likelihood, float]:
+    """Give a likelihood the temperature that is best for held-out rows; say what they are worth then."""
+    from scipy.optimize import minimize_scalar
+
+    draws, y = outputs(held_out[0]), held_out[1]
+
+    def cost(log_t: float) -> float:
+        return -log_likelihood(likelihood.tempered(math.exp(log_t)), draws, y)
+
+    found = minimize_scalar(cost, bounds=(-5, 5), method="bounded", options={"xatol": 0.005})
+    return likelihood.tempered(math.exp(found.x)), -float(found.fun)
+
+
+def noise_of(network: nn.Module, task: Task) -> Gaussian:
+    """Give a network that returns numbers the noise of its held-out residuals."""
+    x, y = task.held_out
+    return Gaussian(float((y - one_function(network, x)[0]).square().mean().log()))
+
+
+def injected(converted: nn.Module, seed: int, p: float, num_samples: int, x: Tensor) -> Tensor:
+    """Dropout draws functions of a converted network at one rate in all places."""
+    network = copy.deepcopy(converted)
+    for site in network.modules():
+        if isinstance(site, ConcreteDropout):
+            site.start_at(p)
+    return many_functions(network, num_samples, seed, x)
+
+
+class LastLayer:
+    """A Laplace approximation of the last layer of a network: its weights have a Gaussian posterior.
+
+    Its precision is the Gauss-Newton matrix of the training rows, and that of the prior.
+    """
+
+    def __init__(self, network: nn.Module, task: Task, likelihood: Likelihood, settings: Settings, seed: int) -> None:
+        self.network = network.eval()
+        self.layer = [module for module in network.modules() if type(module) is nn.Linear][-1]
+        self.shape = settings.num_samples, self.layer.out_features * (self.layer.in_features + 1)
+        self.seed = seed
+        x, _ = task.train
+        features, outputs = self._features(x)
+        self.precision = torch.zeros(self.shape[1], self.shape[1], dtype=torch.float64)
+        for phi, output in zip(features.split(ROWS_AT_ONCE), outputs.split(ROWS_AT_ONCE), strict=True):
+            curvature = _curvature(likelihood, output)
+            part = torch.einsum("nij,nk,nl->ikjl", curvature.double(), phi.double(), phi.double())
+            self.precision += part.reshape_as(self.precision)
+
+    @torch.no_grad()
+    def _features(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        """What the last layer reads, with a 1 for its bias, and what it gives."""
+        seen: list[Tensor] = []
+        hook = self.layer.register_forward_pre_hook(lambda layer, args: seen.append(args[0]))
+        outputs = one_function(self.network, x)[0]
+        hook.remove()
+        features = torch.cat(seen)
+        return torch.cat([features, torch.ones(len(features), 1)], dim=1), outputs
+
+    def with_prior(self, precision: float) -> Outputs:
+        """Draw last layers."""
+        identity = torch.eye(self.shape[1], dtype=torch.float64)
+        factor = torch.linalg.cholesky(self.precision + precision * identity)
+        with seeded(self.seed):
+            noise = torch.randn(*self.shape, dtype=torch.float64)
+        moves = torch.linalg.solve_triangular(factor.mT, noise.mT, upper=True).mT.float()
+        moves = moves.view(len(noise), self.layer.out_features, -1)
+
+        def outputs(x: Tensor) -> Tensor:
+            features, mean = self._features(x)
+            return mean + torch.einsum("nk,sok->sno", features, moves)
+
+        return outputs
+
+
+def _curvature(likelihood: Likelihood, output: Tensor) -> Tensor:
+    """Second derivative of the negative log likelihood by the output, (N, O, O)."""
+    if isinstance(likelihood, Gaussian):
+        assert isinstance(likelihood.log_variance, float)
+        return torch.full((len(output), 1, 1), likelihood.log_variance).neg().exp()
+    p = torch.softmax(output, dim=1)
+    return torch.diag_embed(p) - p.unsqueeze(2) * p.unsqueeze(1)
 
 
 def study(settings: Settings, run: Run) -> Plain:
@@ -61,7 +169,7 @@ def _part(name: str, settings: Settings, run: Run, seed: int) -> Plain:
     networks = [_trained(task, settings.epochs or task.epochs, seed + 1000 * i) for i in range(settings.members)]
     training = (time.process_time() - started) / len(networks)
     network = networks[0]
-    likelihood: Likelihood = Categorical() if task.has_classes else ways_of.noise_of(network, task)
+    likelihood: Likelihood = Categorical() if task.has_classes else noise_of(network, task)
     scores = {AS_IT_IS: _scores(task, likelihood, partial(one_function, network))} if task.has_classes else {}
     scores[TEMPERATURE] = _best(task, likelihood, {1.0: partial(one_function, network)})
     if any(isinstance(module, nn.Dropout) for module in network.modules()):
@@ -78,12 +186,12 @@ def _part(name: str, settings: Settings, run: Run, seed: int) -> Plain:
     seconds = time.process_time() - started
     drawn = partial(many_functions, converted, settings.num_samples, seed)
     scores[FITTED] = {**_scores(task, fitted.likelihood, drawn), "kept": fitted.kept, "rates": fitted.rates}
-    of_rate = partial(ways_of.injected, converted, seed)
-    rates = {p: partial(of_rate, p, ways_of.GRID_SAMPLES) for p in ways_of.GRID}
+    of_rate = partial(injected, converted, seed)
+    rates = {p: partial(of_rate, p, GRID_SAMPLES) for p in GRID}
     scores[INJECTION] = _best(task, likelihood, rates, lambda p: partial(of_rate, p, settings.num_samples))
     if any(type(module) is nn.Linear for module in network.modules()):
         last_layer = LastLayer(network, task, likelihood, settings, seed)
-        priors = {precision: last_layer.with_prior(precision) for precision in ways_of.PRECISIONS}
+        priors = {precision: last_layer.with_prior(precision) for precision in PRECISIONS}
         scores[LAPLACE] = _best(task, likelihood, priors)
     scores[ENSEMBLE] = _best(task, likelihood, {1.0: partial(all_networks, networks)})
     return {"ways": scores, "seconds": {"training": training, FITTED: seconds}}

@@ -27,9 +27,10 @@ def test_the_config_of_a_run_repeats_it_exactly(place, tmp_path) -> None:
 
 @pytest.mark.parametrize(("least_gain", "share"), [(-math.inf, 1), (math.inf, 0.4)])
 def test_the_config_repeats_what_pilots_chose(least_gain, share, place, tmp_path, monkeypatch) -> None:
+    worse = Architecture((4,), lengthscale=100.0)  # than the prior that is tried as well where epochs are given
     monkeypatch.setattr("gumdrop.ensembles.folds.STEPS", 100)
     monkeypatch.setattr(choosing, "LEAST_GAIN", least_gain)
-    monkeypatch.setattr(choosing, "candidates", lambda num_inputs, likelihood: [Architecture((4,))])
+    monkeypatch.setattr(choosing, "candidates", lambda num_inputs, likelihood: [worse])
     one, again = tmp_path / "one", tmp_path / "again"
     words = ["--target", "price", "--drop", "id", "grade", "--members", "2", "--no-compare", "--quiet"]
     assert main(["fit", str(place / "houses.csv"), *words, "--out", str(one)]) == 0

@@ -143,8 +143,8 @@ def _write_rest(
 ) -> None:
     """Write the results, and the choices that repeat them."""
     write_results(results, partial)
-    if results.stopped is None:  # what the table decided is written out, but for epochs that its pilots did
-        names = ("epochs", "batch_size") if results.settings["share"] == 1 else ("batch_size",)
+    if results.stopped is None:  # what the table decided is written out, but no epochs where pilots decide by them
+        names = ("batch_size",) if settings.hidden is None and data.streamed is None else ("epochs", "batch_size")
         decided: dict[str, Any] = {name: results.settings[name] for name in names}
         settings = replace(settings, **decided)
     path = os.fspath(table) if isinstance(table, str | os.PathLike) else None

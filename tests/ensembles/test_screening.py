@@ -42,10 +42,20 @@ def test_bins_lose_for_smooth_functions_and_not_for_steps_lines_or_noise() -> No
     assert lose(x, torch.stack([x.sum(1).sin(), x[:, 0] * x[:, 1]], dim=1))  # two targets
 
 
+@pytest.mark.parametrize(("factor", "shift"), [(1e-8, 0.0), (1e-8, 1e-6), (1e8, 0.0), (1e8, 1e10)])
+def test_units_of_the_target_make_no_difference(factor: float, shift: float) -> None:
+    x = inputs()
+    assert lose(x, factor * x[:, :1] * x[:, 1:2] + shift)
+    assert not lose(x, factor * ((2 * x[:, :1]).round() % 2) + shift)
+
+
 def test_the_same_seed_tells_the_same_and_odd_tables_are_no_error() -> None:
     x = inputs()
     y = x[:, :1] * x[:, 1:2]
     assert lose(x, y) == lose(x.clone(), y.clone())
+    rare = torch.zeros(1999, 1)
+    rare[[1, 3]] = torch.tensor([[1.0], [2.0]])  # between the rows that are looked at
+    assert not lose(rare, torch.randn(1999, 1, generator=torch.Generator().manual_seed(1)))
     assert not lose(x, torch.ones(300, 1))
     assert not lose(inputs(4, 1), inputs(4, 2)[:, 1:])
     assert lose(torch.cat([x, torch.zeros(300, 1)], dim=1), x[:, :1] * x[:, 1:2])

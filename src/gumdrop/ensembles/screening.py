@@ -41,7 +41,8 @@ def bins_lose(x: Tensor | RowSource, y: Tensor, encoding: PiecewiseLinear, seed:
         (True, False)
     """
     rows = torch.linspace(0, len(x) - 1, min(len(x), ROWS), dtype=torch.float64).long()
-    inputs, y = x[rows].cpu(), y[rows].cpu()
+    inputs, y = x[rows].cpu(), y[rows].cpu().double()
+    y = (y - y.mean(0)) / y.std(0).clamp_min(torch.finfo(y.dtype).tiny)
     generator = torch.Generator().manual_seed(seed)
     plain, binned = (_scores(seen, y, generator) for seen in (inputs, encoding.cpu()(inputs) / encoding.scale))
     loss = plain - binned
@@ -50,7 +51,7 @@ def bins_lose(x: Tensor | RowSource, y: Tensor, encoding: PiecewiseLinear, seed:
 
 def _scores(x: Tensor, y: Tensor, generator: torch.Generator) -> Tensor:
     """Return the log likelihood of rows, (N,), with the random units that are best on average, or with none."""
-    seen, length = [x], x.square().sum(1).mean().sqrt()
+    seen, length = [x], x.square().sum(1).mean().sqrt().clamp_min(torch.finfo(x.dtype).tiny)
     for steepness in STEEPNESS:
         weight, bias = torch.randn(x.shape[1] + 1, UNITS, generator=generator).split([x.shape[1], 1])
         seen.append(torch.cat([x, F.silu(2 * (steepness / length * x @ weight + bias))], dim=1))
@@ -59,7 +60,7 @@ def _scores(x: Tensor, y: Tensor, generator: torch.Generator) -> Tensor:
 
 def _left_out(x: Tensor, y: Tensor) -> Tensor:
     """Return the log likelihood, up to a constant, of each row, (N,), under ridge regression of the others."""
-    x, y = ((each - each.mean(0)).double() for each in (x, y))
+    x, y = (each.double() - each.double().mean(0) for each in (x, y))
     if x.shape[1] < len(x):
         sizes, directions = torch.linalg.eigh(x.T @ x)
         seen = sizes > 1e-10 * sizes[-1]

@@ -79,6 +79,7 @@ def test_bins_are_tried_unless_they_lose_and_the_stronger_prior_where_a_pilot_de
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     tried: list[tuple[int, object]] = []
+    bars: list[tuple[int, int]] = []
     settings = Architecture.settings
 
     def seen(kind: Architecture, *args: Any) -> EnsembleSettings:
@@ -88,6 +89,7 @@ def test_bins_are_tried_unless_they_lose_and_the_stronger_prior_where_a_pilot_de
     monkeypatch.setattr(Architecture, "settings", seen)
     monkeypatch.setattr("gumdrop.ensembles.choosing.PILOT_SHARE", 0.01)
     monkeypatch.setattr("gumdrop.ensembles.choosing.LEAST_PILOT_STEPS", 2)
+    monkeypatch.setattr("gumdrop.ensembles.choosing.part_of", lambda show, title, *number: bars.append(number))
     x = torch.randn(200, 2, generator=torch.Generator().manual_seed(0))
     clean = Rows(x, (2 * x[:, :1]).sin() * x[:, 1:])
     steps = Rows(x, (2 * x[:, :1]).round() % 2)
@@ -101,8 +103,10 @@ def test_bins_are_tried_unless_they_lose_and_the_stronger_prior_where_a_pilot_de
         (steps, replace(quick, lengthscale=1.0), [slow, (32, None)]),
     ):
         tried.clear()
+        bars.clear()
         choose(NUMBERS, rows, asked, Gaussian())
         assert tried == pilots
+        assert bars == [(i, len(pilots)) for i in range(1, len(pilots) + 1)]
 
 
 def test_classes_that_are_learned_early_train_for_a_part_of_the_epochs() -> None:

@@ -18,8 +18,6 @@ from gumdrop.likelihoods.target_scale import Kind
 from gumdrop.networks.mlp import Activation, mlp
 from gumdrop.training import RowSource
 
-__all__ = ["Architecture", "Build", "candidates", "num_many_valued"]
-
 HIDDEN = (64, 64)
 """Units: ten networks of this size are better than five of twice the size, and cost less."""
 BINS_PER_INPUT, MOST_BINS = 32, 512

@@ -5,10 +5,11 @@ costs less than the training, and takes no row of a test.
 """
 
 import copy
+import itertools
 import os
 import statistics
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
@@ -28,8 +29,6 @@ from gumdrop.networks import set_strength
 from gumdrop.training.processes.group import process_group
 from gumdrop.training.progress import Show, part_of
 from gumdrop.training.strength import choose_strength, is_beyond_chance, mean_score
-
-__all__ = ["choose", "fit"]
 
 PILOT_SHARE, LEAST_PILOT_STEPS, PILOT_MEMBERS = 1 / 5, 125, 5
 PILOT_ROWS = 10_000
@@ -133,9 +132,9 @@ def choose(
     known in part, such as times, the logarithm is tried first.
 
     Numbers for which a pilot of half the length is nearly as good are mostly noise: these are trained with the stronger
-    prior, and for a part of the usual epochs. Where the settings say how long, the rows are many, or targets are known
-    in part, a pilot with that prior decides on it. Classes whose pilot is best in an early epoch are trained for a part
-    of the epochs, too.
+    prior, and for a part of the usual epochs. Where the settings say how long, the rows are many, targets are known in
+    part, or bins are ahead, a pilot with that prior decides on it. Classes whose pilot is best in an early epoch are
+    trained for a part of the epochs, too.
 
     Args:
         build: Builds one network.
@@ -165,14 +164,15 @@ def choose(
     if scale.atoms == (scale.bound,):
         scales += ("censored",)
     binned = [kind for kind in binned if not _loses(kind, sample, likelihood, settings.seed)]
-    pilots = _Pilots(build, sample, trial, likelihood, scale, progress, 1 + len(binned) + len(scales))
     length = settings.epochs is None and settings.patience is None and len(sample) == len(rows)
     tells_noise = length and likelihood.is_density and not likelihood.has_open_targets
+    count = 1 + len(binned) + len(scales) + (tells_noise or plain.lengthscale is not None)
+    pilots = _Pilots(build, sample, trial, likelihood, scale, progress, count)
     chosen, fits = pilots.kind(plain, binned, strengths, tells_noise=tells_noise)
     pilot = pilots.best(fits)
-    for i, each in enumerate(scales, 2 + len(binned)):
+    for each in scales:
         other = replace(chosen, target_scale=each)
-        found = pilots.best(pilots.run(other, i, strengths))
+        found = pilots.best(pilots.run(other, strengths))
         if process_group().from_first(partial(is_beyond_chance, found.scores - pilot.scores, sample.weights)):
             chosen, pilot = other, found
     if tells_noise and not chosen.bins_per_input and pilots.gain_of_length(chosen, pilot) < LEAST_GAIN:
@@ -203,10 +203,12 @@ class _Pilots:
     scale: TargetScale
     progress: Show
     count: int
+    """How many there are; one more where the stronger prior beats bins, and is then tried at half the length."""
+    numbers: Iterator[int] = field(default_factory=partial(itertools.count, 1))
 
-    def run(self, kind: Architecture, number: int, strengths: Sequence[float], *, parts: int = 1) -> list[EnsembleFit]:
+    def run(self, kind: Architecture, strengths: Sequence[float], *, parts: int = 1) -> list[EnsembleFit]:
         """Train a kind with each strength, for one of so many parts of a pilot."""
-        said = part_of(self.progress, "choosing networks,", number, self.count)
+        said = part_of(self.progress, "choosing networks,", min(next(self.numbers), self.count), self.count)
         settings = replace(self.settings, epochs=max(1, (self.settings.epochs or 1) // parts))
         what = (self.build, kind, self.rows, settings, self.likelihood, self.scale, strengths)
         return _fits(*what, is_kept=False, progress=said)
@@ -225,10 +227,10 @@ class _Pilots:
         Returns:
             The choice and its fits.
         """
-        chosen, fits = plain, self.run(plain, 1, strengths)
+        chosen, fits = plain, self.run(plain, strengths)
         for kind in (*binned, replace(plain, lengthscale=None)):
             if kind != plain and (kind.bins_per_input or chosen.bins_per_input or not tells_noise):
-                found = self.run(kind, 2, strengths)
+                found = self.run(kind, strengths)
                 if self.best_of([self.best(fits), self.best(found)]) == 1:
                     chosen, fits = kind, found
         return chosen, fits
@@ -244,7 +246,7 @@ class _Pilots:
 
     def gain_of_length(self, kind: Architecture, pilot: EnsembleFit) -> float:
         """Tell how many nats per row a pilot is ahead of one of half its length."""
-        gain = pilot.scores - self.best(self.run(kind, self.count, pilot.strengths, parts=2)).scores
+        gain = pilot.scores - self.best(self.run(kind, pilot.strengths, parts=2)).scores
         return process_group().from_first(lambda: mean_score(gain, self.rows.weights))
 
     def peak(self, fits: Sequence[EnsembleFit]) -> float:

@@ -63,13 +63,13 @@ def test_bins_are_chosen_where_there_is_fine_structure_and_not_for_a_line(monkey
 
 
 def test_where_a_longer_pilot_gains_nothing_a_part_of_the_epochs_is_enough() -> None:
-    settings = EnsembleSettings(num_members=2)
+    settings = EnsembleSettings(num_members=5)
     noisy = choose(NUMBERS, line(300), settings, Gaussian())
     assert (noisy.bins_per_input, noisy.share, noisy.lengthscale) == (0, 0.4, None)
-    assert len(fit(NUMBERS, line(300), settings, Gaussian(), architecture=noisy).members[0].history) == 107
+    assert noisy.settings(settings, 300, Gaussian()).epochs == 107
     x = torch.randn(200, 2, generator=torch.Generator().manual_seed(0))
     curved = Rows(x, (2 * x[:, :1]).sin() * x[:, 1:])
-    found = choose(NUMBERS, curved, replace(settings, num_members=5), Gaussian())
+    found = choose(NUMBERS, curved, settings, Gaussian())
     assert (found.share, found.lengthscale) == (1, "faint")
     for asked in (replace(settings, epochs=20), replace(settings, epochs=20, patience=9)):
         assert choose(NUMBERS, line(300), asked, Gaussian()).share == 1
@@ -99,7 +99,8 @@ def test_bins_are_tried_unless_they_lose_and_the_stronger_prior_where_a_pilot_de
         (replace(clean, weights=torch.ones(200)), quick, [plain, bins, slow]),
         (steps, quick, [plain, bins, slow]),
         (replace(steps, x=x.sign()), quick, [plain, slow]),  # two values need no bins
-        (clean, replace(QUICK, epochs=None), [plain, plain]),  # the second is half as long
+        (clean, EnsembleSettings(num_members=5, batch_size=32), [plain, plain]),  # the second is half as long
+        (clean, EnsembleSettings(num_members=4, batch_size=32), [plain, slow]),
         (steps, replace(quick, lengthscale=1.0), [slow, (32, None)]),
     ):
         tried.clear()

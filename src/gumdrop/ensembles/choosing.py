@@ -132,9 +132,9 @@ def choose(
     known in part, such as times, the logarithm is tried first.
 
     Numbers for which a pilot of half the length is nearly as good are mostly noise: these are trained with the stronger
-    prior, and for a part of the usual epochs. Where the settings say how long, the rows are many, targets are known in
-    part, or bins are ahead, a pilot with that prior decides on it. Classes whose pilot is best in an early epoch are
-    trained for a part of the epochs, too.
+    prior, and for a part of the usual epochs. Where the settings say how long or ask for fewer than five members, the
+    rows are many, targets are known in part, or bins are ahead, a pilot with that prior decides on it. Classes whose
+    pilot is best in an early epoch are trained for a part of the epochs, too.
 
     Args:
         build: Builds one network.
@@ -166,6 +166,7 @@ def choose(
     binned = [kind for kind in binned if not _loses(kind, sample, likelihood, settings.seed)]
     length = settings.epochs is None and settings.patience is None and len(sample) == len(rows)
     tells_noise = length and likelihood.is_density and not likelihood.has_open_targets
+    tells_noise = tells_noise and trial.num_members == PILOT_MEMBERS  # fewer leave few rows to tell it by
     count = 1 + len(binned) + len(scales) + (tells_noise or plain.lengthscale is not None)
     pilots = _Pilots(build, sample, trial, likelihood, scale, progress, count)
     chosen, fits = pilots.kind(plain, binned, strengths, tells_noise=tells_noise)

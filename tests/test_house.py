@@ -1,5 +1,8 @@
 """What is added says what it replaces: each room has as many lines as it may have, and no more hard places."""
 
+import tomllib
+from pathlib import Path
+
 import pytest
 
 from builders import house
@@ -48,3 +51,10 @@ def test_no_file_is_long():
 
 def test_no_body_is_long():
     assert house.long_bodies(house.LIBRARY, house.EXPERIMENTS) == []
+
+
+def test_every_fault_of_the_list_has_its_snippet_and_its_tests():
+    tests = Path(__file__).parent
+    for fault in tomllib.loads((tests / "faults.toml").read_text(encoding="utf-8"))["fault"]:
+        assert (house.LIBRARY / fault["path"]).read_text(encoding="utf-8").count(fault["old"]) == 1, fault["says"]
+        assert all((tests.parent / test.partition("::")[0]).exists() for test in fault["tests"]), fault["says"]

@@ -32,7 +32,7 @@ def test_the_config_repeats_what_pilots_chose(least_gain, share, place, tmp_path
     monkeypatch.setattr(choosing, "LEAST_GAIN", least_gain)
     monkeypatch.setattr(choosing, "candidates", lambda num_inputs, likelihood: [worse])
     one, again = tmp_path / "one", tmp_path / "again"
-    words = ["--target", "price", "--drop", "id", "grade", "--members", "2", "--no-compare", "--quiet"]
+    words = ["--target", "price", "--drop", "id", "grade", "--members", "5", "--no-compare", "--quiet"]
     assert main(["fit", str(place / "houses.csv"), *words, "--out", str(one)]) == 0
     assert main(["fit", "--config", str(one / "config.toml"), "--out", str(again), "--quiet"]) == 0
     of_one, of_again = (json.loads((folder / "results.json").read_text()) for folder in (one, again))

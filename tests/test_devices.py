@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 import gumdrop as gd
+from gumdrop import predict
 from gumdrop.attribution import FIDO, FIDOSettings
 from gumdrop.ensembles import EnsembleSettings, Rows
 from gumdrop.ensembles import fit as fit_ensemble
@@ -18,7 +19,7 @@ from gumdrop.likelihoods import LIKELIHOODS, Categorical, RegressionPrediction
 from gumdrop.metrics import concordance, integrated_brier
 from gumdrop.metrics.survival import d_calibration
 from gumdrop.networks import mlp
-from gumdrop.prediction import predict, propagate_moments
+from gumdrop.prediction import propagate_moments
 from gumdrop.training import fit, fit_rates, fit_stacked, tune_strength
 from test_gpu import on_cpu
 from test_no_wait import NETWORKS

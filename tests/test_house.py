@@ -12,23 +12,23 @@ BUDGETS = {
     "cli": 1100,
     "ensembles": 1818,
     "estimators": 1339,
-    "export": 1354,
+    "export": 1355,
     "functional": 413,
-    "layers": 2010,
-    "likelihoods": 2704,
+    "layers": 2008,
+    "likelihoods": 2686,
     "machine": 512,
     "metrics": 1024,
-    "networks": 1839,
+    "networks": 1834,
     "objective": 347,
-    "prediction": 1683,
+    "prediction": 1672,
     "tables": 7897,
-    "training": 2388,
+    "training": 2389,
     "views": 2888,
 }
 """Lines of a room. Lower a figure when lines go; raise one only with a word in the commit on what was not replaced."""
 
 
-EXPERIMENTS = 18_345
+EXPERIMENTS = 18_343
 """Lines of all experiments."""
 
 

@@ -11,39 +11,32 @@ from gumdrop.machine.lazy import names_on_use
 from gumdrop.machine.version import VERSION
 
 if TYPE_CHECKING:
-    from gumdrop.layers import HomoscedasticNoise
-    from gumdrop.likelihoods import (
-        bernoulli_nll,
-        categorical_nll,
-        gaussian_nll,
-        negative_binomial_nll,
-        poisson_nll,
-        student_t_nll,
-    )
+    from gumdrop.layers.output_noise import HomoscedasticNoise
+    from gumdrop.likelihoods.categorical import bernoulli_nll, categorical_nll
+    from gumdrop.likelihoods.counts import negative_binomial_nll, poisson_nll
+    from gumdrop.likelihoods.gaussian import gaussian_nll
+    from gumdrop.likelihoods.student_t import student_t_nll
     from gumdrop.networks.learn import learn_dropout
     from gumdrop.networks.rates import dropout_rates, fix_dropout, parameter_groups
     from gumdrop.objective.elbo import negative_elbo
     from gumdrop.objective.kl import kl_divergence
-    from gumdrop.prediction import draw, predict, predict_classification, predict_counts, predict_regression, sample
+    from gumdrop.prediction.drawing import draw
+    from gumdrop.prediction.predict import predict, predict_classification, predict_counts, predict_regression, sample
 else:
     __getattr__ = names_on_use(
         __name__,
         {
-            "gumdrop.layers": ["HomoscedasticNoise"],
-            "gumdrop.likelihoods": [
-                "bernoulli_nll",
-                "categorical_nll",
-                "gaussian_nll",
-                "negative_binomial_nll",
-                "poisson_nll",
-                "student_t_nll",
-            ],
+            "gumdrop.layers.output_noise": ["HomoscedasticNoise"],
+            "gumdrop.likelihoods.categorical": ["bernoulli_nll", "categorical_nll"],
+            "gumdrop.likelihoods.counts": ["negative_binomial_nll", "poisson_nll"],
+            "gumdrop.likelihoods.gaussian": ["gaussian_nll"],
+            "gumdrop.likelihoods.student_t": ["student_t_nll"],
             "gumdrop.networks.learn": ["learn_dropout"],
             "gumdrop.networks.rates": ["dropout_rates", "fix_dropout", "parameter_groups"],
             "gumdrop.objective.elbo": ["negative_elbo"],
             "gumdrop.objective.kl": ["kl_divergence"],
-            "gumdrop.prediction": [
-                "draw",
+            "gumdrop.prediction.drawing": ["draw"],
+            "gumdrop.prediction.predict": [
                 "predict",
                 "predict_classification",
                 "predict_counts",

@@ -11,10 +11,10 @@ from sklearn.metrics import roc_auc_score
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from gumdrop import negative_elbo
 from gumdrop.likelihoods import ClassificationPrediction, Lengthscale, RegressionPrediction
 from gumdrop.machine.files import replacing
 from gumdrop.metrics import accuracy, brier_score, calibration_error, interval_coverage, rmse
-from gumdrop.objective import negative_elbo
 from gumdrop.training import FitResult, epoch_seed
 from gumdrop_experiments.data.mnist import DigitImages
 

@@ -9,10 +9,11 @@ import torch
 from torch import Tensor, nn
 
 import gumdrop as gd
+from gumdrop import HomoscedasticNoise
 from gumdrop.ensembles import ClassificationEnsemble, RegressionEnsemble
 from gumdrop.ensembles.models import DrawnFunctions
 from gumdrop.ensembles.noise import NoiseFunction
-from gumdrop.layers import ConcreteDropout, HomoscedasticNoise, PiecewiseLinear
+from gumdrop.layers import ConcreteDropout, PiecewiseLinear
 from gumdrop.networks import mlp
 from gumdrop.prediction import draws
 

@@ -13,6 +13,7 @@ from scipy import stats
 from torch import Tensor, nn
 
 import gumdrop as gd
+from gumdrop import predict_classification, predict_regression
 from gumdrop.ensembles import (
     ClassificationEnsemble,
     EnsembleFit,
@@ -33,7 +34,6 @@ from gumdrop.likelihoods import Categorical, ClassificationPrediction, Gaussian,
 from gumdrop.machine.threads import threads_for
 from gumdrop.metrics import central_coverage, interval_coverage
 from gumdrop.networks import mlp
-from gumdrop.prediction import predict_classification, predict_regression
 from gumdrop.training import TrainingSettings
 
 MAKE = partial(mlp, 2, 1, hidden=[16], homoscedastic_noise=True)

@@ -7,10 +7,11 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from gumdrop import dropout_rates
 from gumdrop.ensembles import EnsembleSettings
 from gumdrop.layers import SITE, UNIT
 from gumdrop.likelihoods import Categorical, Gaussian
-from gumdrop.networks import dropout_rates, mlp
+from gumdrop.networks import mlp
 from gumdrop_experiments.rates import study as rates
 from gumdrop_experiments.rates.ensembles import ALMOST_NONE, Setup, fixed, learned
 from gumdrop_experiments.rates.responses import Drawing, Drawn, nll_by_draws

@@ -6,10 +6,11 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from gumdrop import dropout_rates
 from gumdrop.ensembles import EnsembleSettings
 from gumdrop.layers import SITE
 from gumdrop.likelihoods import Categorical, Gaussian
-from gumdrop.networks import dropout_rates, mlp
+from gumdrop.networks import mlp
 from gumdrop_experiments.rates.ensembles import Setup
 from gumdrop_experiments.rates.responses import Answers, SelfTuning, nll_by_response
 from gumdrop_experiments.rates.study import ARMS, Trained

@@ -4,7 +4,7 @@ import json
 
 import torch
 
-from gumdrop.networks import dropout_rates
+from gumdrop import dropout_rates
 from gumdrop_experiments.data.mnist import DigitImages
 from gumdrop_experiments.networks.convolutional import tutorial_lenet, tutorial_perceptron
 from gumdrop_experiments.regularisation import study

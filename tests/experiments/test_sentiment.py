@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from gumdrop.likelihoods import categorical_nll
+from gumdrop import categorical_nll
 from gumdrop.training import state
 from gumdrop_experiments.sentiment import study
 from gumdrop_experiments.sentiment.page import draw_rates

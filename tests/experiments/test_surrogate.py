@@ -34,7 +34,7 @@ def test_functions_have_their_minimum_inside_and_are_maximised_below_it() -> Non
 
 @needs_botorch
 def test_drawn_functions_are_those_of_the_networks_above_their_own_best() -> None:
-    from gumdrop.prediction import sample
+    from gumdrop import sample
     from gumdrop_experiments.surrogate.models import DRAWS, Networks, centred
 
     torch.manual_seed(0)

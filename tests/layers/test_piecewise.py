@@ -5,10 +5,10 @@ import itertools
 import pytest
 import torch
 
+from gumdrop import predict_regression
 from gumdrop.export.draws import Draws
 from gumdrop.layers import PiecewiseLinear
 from gumdrop.networks import mlp
-from gumdrop.prediction import predict_regression
 
 
 def rows(count: int = 200) -> torch.Tensor:

@@ -9,7 +9,7 @@ from scipy import special, stats
 from torch import Tensor, nn
 
 import gumdrop as gd
-from gumdrop.layers import HomoscedasticNoise
+from gumdrop import HomoscedasticNoise
 from gumdrop.likelihoods import NegativeBinomial, StudentT
 from gumdrop.likelihoods.counts import NegativeBinomialPrediction
 from gumdrop.likelihoods.incomplete_beta import incomplete_beta

@@ -6,10 +6,10 @@ import pandas as pd
 import pytest
 import torch
 
+from gumdrop import dropout_rates
 from gumdrop.ensembles import RegressionEnsemble
 from gumdrop.ensembles.noise import NoiseFunction
 from gumdrop.likelihoods import ClassificationPrediction, RegressionPrediction
-from gumdrop.networks import dropout_rates
 from gumdrop.tables import TableError, load_table_model, read_table
 from gumdrop.tables.explained import Background, ColumnShares, ExplainedRow, ExplainedTarget, Overall, TableExplanation
 from gumdrop.tables.fitting import train as fitting_train

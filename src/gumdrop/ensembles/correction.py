@@ -15,7 +15,7 @@ from gumdrop.functional.devices import device_of
 from gumdrop.likelihoods import ClassificationPrediction, HurdlePrediction, Likelihood, RegressionPrediction
 from gumdrop.likelihoods.prediction import Prediction
 from gumdrop.likelihoods.scaled_mixture import log_correlated_density
-from gumdrop.prediction import predict
+from gumdrop.prediction.predict import predict
 from gumdrop.training import RowSource
 from gumdrop.training.strength import is_beyond_chance
 

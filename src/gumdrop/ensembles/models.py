@@ -34,9 +34,9 @@ from gumdrop.likelihoods.gaussian import noise_variance, split_gaussian
 from gumdrop.likelihoods.hurdle import atom_draws, gaussian_on
 from gumdrop.likelihoods.prediction import Prediction
 from gumdrop.networks.dense import DenseFunctions
-from gumdrop.prediction import predict
 from gumdrop.prediction.drawing import MaskNoise
 from gumdrop.prediction.draws import CACHED, MOST_BYTES
+from gumdrop.prediction.predict import predict
 
 
 @dataclass(frozen=True, eq=False)

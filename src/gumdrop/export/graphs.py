@@ -13,7 +13,7 @@ from gumdrop.functional.floats import widened
 from gumdrop.layers.site import sites_of
 from gumdrop.likelihoods import Categorical, ClassificationPrediction, Gaussian, HurdlePrediction, RegressionPrediction
 from gumdrop.likelihoods.gaussian import gaussians_of
-from gumdrop.prediction import predict, predict_regression, sample
+from gumdrop.prediction.predict import predict, predict_regression, sample
 
 Variant = Literal["draw", "moments", "noise", "deterministic"]
 """One draw a call; S draws a call and their moments; the same with the noise as an input; moments without draws."""

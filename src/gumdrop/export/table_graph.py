@@ -23,7 +23,7 @@ from gumdrop.likelihoods import (
 )
 from gumdrop.likelihoods.hurdle import atom_draws, beside_atoms
 from gumdrop.likelihoods.scaled_mixture import draw_moments, mixed_moments
-from gumdrop.prediction import predict_regression
+from gumdrop.prediction.predict import predict_regression
 from gumdrop.tables.model import TableModel
 from gumdrop.tables.schema.columns import CategoryColumn
 

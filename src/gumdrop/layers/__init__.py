@@ -11,7 +11,6 @@ from gumdrop.layers.block import SITE, Block
 from gumdrop.layers.factors import factors_from
 from gumdrop.layers.in_place import DropoutKind
 from gumdrop.layers.kinds import KINDS
-from gumdrop.layers.output_noise import HomoscedasticNoise
 from gumdrop.layers.piecewise import PiecewiseLinear
 from gumdrop.layers.site import UNIT, ConcreteDropout
 
@@ -22,7 +21,6 @@ __all__ = [
     "Block",
     "ConcreteDropout",
     "DropoutKind",
-    "HomoscedasticNoise",
     "PiecewiseLinear",
     "dropout_blocks",
     "factors_from",

@@ -9,28 +9,16 @@ from collections.abc import Callable
 
 from torch import Tensor
 
-from gumdrop.likelihoods.categorical import (
-    Bernoulli,
-    Categorical,
-    ClassificationPrediction,
-    bernoulli_nll,
-    categorical_nll,
-)
+from gumdrop.likelihoods.categorical import Bernoulli, Categorical, ClassificationPrediction
 from gumdrop.likelihoods.conformal import ConformalLevels
-from gumdrop.likelihoods.counts import (
-    CountPrediction,
-    NegativeBinomial,
-    Poisson,
-    negative_binomial_nll,
-    poisson_nll,
-)
-from gumdrop.likelihoods.gaussian import Gaussian, gaussian_nll
+from gumdrop.likelihoods.counts import CountPrediction, NegativeBinomial, Poisson
+from gumdrop.likelihoods.gaussian import Gaussian
 from gumdrop.likelihoods.hurdle import HurdlePrediction
 from gumdrop.likelihoods.likelihood import FunctionLikelihood, Lengthscale, Likelihood
 from gumdrop.likelihoods.mixture import RegressionPrediction
 from gumdrop.likelihoods.part_known import PartKnown
 from gumdrop.likelihoods.prediction import NumberPrediction
-from gumdrop.likelihoods.student_t import StudentT, student_t_nll
+from gumdrop.likelihoods.student_t import StudentT
 from gumdrop.likelihoods.target_scale import PLAIN, TargetScale
 
 __all__ = [
@@ -52,13 +40,7 @@ __all__ = [
     "RegressionPrediction",
     "StudentT",
     "TargetScale",
-    "bernoulli_nll",
-    "categorical_nll",
-    "gaussian_nll",
     "likelihood_of",
-    "negative_binomial_nll",
-    "poisson_nll",
-    "student_t_nll",
 ]
 
 LIKELIHOODS: dict[str, Likelihood] = {

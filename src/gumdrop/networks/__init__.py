@@ -5,16 +5,7 @@ Imports `functional` and `layers`.
 """
 
 from gumdrop.networks.choice import ConversionReport
-from gumdrop.networks.learn import learn_dropout
 from gumdrop.networks.mlp import mlp
-from gumdrop.networks.rates import dropout_rates, fix_dropout, parameter_groups, set_strength
+from gumdrop.networks.rates import set_strength
 
-__all__ = [
-    "ConversionReport",
-    "dropout_rates",
-    "fix_dropout",
-    "learn_dropout",
-    "mlp",
-    "parameter_groups",
-    "set_strength",
-]
+__all__ = ["ConversionReport", "mlp", "set_strength"]

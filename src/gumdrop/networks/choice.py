@@ -11,9 +11,10 @@ from torch.nn.modules.dropout import _DropoutNd
 from torch.nn.parameter import UninitializedParameter
 from torch.nn.utils.parametrize import ParametrizationList, is_parametrized
 
-from gumdrop.layers import SITE, ConcreteDropout, HomoscedasticNoise
+from gumdrop.layers import SITE, ConcreteDropout
 from gumdrop.layers.dense import WeightMatrix
 from gumdrop.layers.kinds import LayerKind, kind_of
+from gumdrop.layers.output_noise import HomoscedasticNoise
 
 ELSEWHERE: dict[str, WeightMatrix] = {
     "transformers.pytorch_utils.Conv1D": attrgetter("weight.T"),

@@ -8,8 +8,9 @@ import torch
 from torch import Tensor, nn
 
 from gumdrop.functional.masks import dropout_scale
-from gumdrop.layers import SITE, ConcreteDropout, HomoscedasticNoise, PiecewiseLinear
+from gumdrop.layers import SITE, ConcreteDropout, PiecewiseLinear
 from gumdrop.layers.attach import is_watched
+from gumdrop.layers.output_noise import HomoscedasticNoise
 from gumdrop.layers.site import logit_of
 
 ACTIVATIONS: dict[type[Any], tuple[Callable[[Tensor], Tensor], Callable[[Tensor, Tensor], Tensor]]] = {

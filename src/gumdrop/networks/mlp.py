@@ -6,7 +6,8 @@ from typing import Literal
 
 from torch import nn
 
-from gumdrop.layers import HomoscedasticNoise, PiecewiseLinear
+from gumdrop.layers import PiecewiseLinear
+from gumdrop.layers.output_noise import HomoscedasticNoise
 from gumdrop.networks.learn import learn_dropout
 from gumdrop.networks.rates import set_strength
 

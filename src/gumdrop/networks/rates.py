@@ -7,8 +7,9 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from gumdrop.layers import HomoscedasticNoise, dropout_blocks
+from gumdrop.layers import dropout_blocks
 from gumdrop.layers.attach import check_rates
+from gumdrop.layers.output_noise import HomoscedasticNoise
 from gumdrop.layers.site import sites_of
 from gumdrop.networks.learn import Model
 

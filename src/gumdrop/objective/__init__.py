@@ -4,7 +4,6 @@
 loss that keeps its terms. Imports `networks`, `likelihoods` and what is below.
 """
 
-from gumdrop.objective.elbo import NegativeElbo, negative_elbo
-from gumdrop.objective.kl import kl_divergence
+from gumdrop.objective.elbo import NegativeElbo
 
-__all__ = ["NegativeElbo", "kl_divergence", "negative_elbo"]
+__all__ = ["NegativeElbo"]

@@ -8,8 +8,9 @@ from torch import Tensor, nn
 from gumdrop.functional.devices import sent
 from gumdrop.functional.floats import widened
 from gumdrop.functional.kl import dropout_kl, total_kl, whole
-from gumdrop.layers import Block, ConcreteDropout, HomoscedasticNoise, dropout_blocks
+from gumdrop.layers import Block, ConcreteDropout, dropout_blocks
 from gumdrop.layers.block import p_logits
+from gumdrop.layers.output_noise import HomoscedasticNoise
 from gumdrop.likelihoods import Lengthscale
 from gumdrop.networks.stacked import StackedMLP
 

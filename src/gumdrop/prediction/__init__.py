@@ -10,19 +10,7 @@ References:
     Kendall & Gal 2017, "What Uncertainties Do We Need" (arXiv:1703.04977).
 """
 
-from gumdrop.prediction.drawing import draw
 from gumdrop.prediction.moments.propagation import OutputMoments, propagate_moments
-from gumdrop.prediction.predict import predict, predict_classification, predict_counts, predict_regression, sample
 from gumdrop.prediction.tiles import predict_in_tiles
 
-__all__ = [
-    "OutputMoments",
-    "draw",
-    "predict",
-    "predict_classification",
-    "predict_counts",
-    "predict_in_tiles",
-    "predict_regression",
-    "propagate_moments",
-    "sample",
-]
+__all__ = ["OutputMoments", "predict_in_tiles", "propagate_moments"]

@@ -7,7 +7,7 @@ from typing import Any
 from torch import Tensor, nn
 
 from gumdrop.functional.devices import sent
-from gumdrop.layers import HomoscedasticNoise
+from gumdrop.layers.output_noise import HomoscedasticNoise
 from gumdrop.likelihoods import Gaussian, Likelihood
 
 STEPS_BETWEEN_NOISE = 10

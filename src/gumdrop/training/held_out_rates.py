@@ -21,7 +21,7 @@ from gumdrop.layers.site import sites_of
 from gumdrop.likelihoods import Gaussian, Likelihood, likelihood_of
 from gumdrop.machine.optimizers import minimise, without_compiler
 from gumdrop.machine.threads import limited_threads, threads_for
-from gumdrop.networks import learn_dropout
+from gumdrop.networks.learn import learn_dropout
 from gumdrop.networks.plain_dropout import own_dropout
 from gumdrop.prediction.draws import Output
 from gumdrop.prediction.inputs import Inputs

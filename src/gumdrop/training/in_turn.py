@@ -5,11 +5,11 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
-from gumdrop.layers import HomoscedasticNoise
+from gumdrop.layers.output_noise import HomoscedasticNoise
 from gumdrop.likelihoods import Lengthscale, Likelihood
 from gumdrop.networks.rates import Groups, parameter_groups
 from gumdrop.objective.kl import kl_divergence
-from gumdrop.prediction import draw
+from gumdrop.prediction.drawing import draw
 from gumdrop.training.epochs import mean_rates
 
 

@@ -17,7 +17,7 @@ from gumdrop.machine.notes import warn
 from gumdrop.machine.threads import limited_threads, threads_for
 from gumdrop.networks.rates import parameter_groups
 from gumdrop.objective.elbo import negative_elbo
-from gumdrop.prediction import draw
+from gumdrop.prediction.drawing import draw
 from gumdrop.prediction.draws import drawn
 from gumdrop.training.checkpoints import checksum
 from gumdrop.training.data import Data, Prepared, batches_of, check_data, deals_itself, prepared, set_epoch, tensors_of

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from gumdrop.likelihoods import Categorical, Likelihood, likelihood_of
 from gumdrop.networks import set_strength
-from gumdrop.prediction import sample
+from gumdrop.prediction.predict import sample
 from gumdrop.training.records import FitResult
 from gumdrop.training.settings import TrainingSettings, chosen
 from gumdrop.training.stacked import fit_stacked

@@ -9,8 +9,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from gumdrop import sample
 from gumdrop.likelihoods import ClassificationPrediction
-from gumdrop.prediction import sample
 from gumdrop_experiments.data.camvid import VOID
 from gumdrop_experiments.harness import Plain
 

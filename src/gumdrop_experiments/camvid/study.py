@@ -11,10 +11,10 @@ import torch
 from torch import Tensor, nn
 from torch.utils.data import BatchSampler, DataLoader, RandomSampler
 
+from gumdrop import fix_dropout, learn_dropout, predict_classification, sample
 from gumdrop.likelihoods import ClassificationPrediction
 from gumdrop.machine.threads import limited_threads
-from gumdrop.networks import fix_dropout, learn_dropout, set_strength
-from gumdrop.prediction import predict_classification, sample
+from gumdrop.networks import set_strength
 from gumdrop.training import FitResult, fit
 from gumdrop_experiments.camvid import ALL_VARIANTS, VARIANTS, Settings
 from gumdrop_experiments.camvid.scores import (

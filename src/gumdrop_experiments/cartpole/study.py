@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from gumdrop.networks import dropout_rates
+from gumdrop import dropout_rates
 from gumdrop_experiments.cartpole import Settings
 from gumdrop_experiments.cartpole.control.policies import Policies, SearchSettings, improve, roll_out
 from gumdrop_experiments.cartpole.control.search import Search

@@ -11,9 +11,8 @@ from rapidfuzz.distance import Levenshtein
 from sklearn.metrics import roc_auc_score
 from torch import Tensor
 
+from gumdrop import fix_dropout, learn_dropout, sample
 from gumdrop.likelihoods import ClassificationPrediction
-from gumdrop.networks import fix_dropout, learn_dropout
-from gumdrop.prediction import sample
 from gumdrop_experiments.g2p import Settings
 from gumdrop_experiments.g2p.training import Words, train, until_end
 from gumdrop_experiments.harness import Plain, Run, part_name, rate_of

@@ -6,8 +6,8 @@ from functools import partial
 
 import torch
 
-from gumdrop.networks import fix_dropout, learn_dropout, set_strength
-from gumdrop.prediction import predict_classification
+from gumdrop import fix_dropout, learn_dropout, predict_classification
+from gumdrop.networks import set_strength
 from gumdrop_experiments.data.texts import CMUDICT
 from gumdrop_experiments.g2p import GIVEN, SPELLERS, Settings
 from gumdrop_experiments.g2p.spelling import speller_name, spelling, together

@@ -10,9 +10,8 @@ import torch
 from torch import Tensor, nn
 from torch.utils.data import DataLoader, TensorDataset
 
+from gumdrop import dropout_rates, negative_elbo, parameter_groups
 from gumdrop.likelihoods import Lengthscale
-from gumdrop.networks import dropout_rates, parameter_groups
-from gumdrop.objective import negative_elbo
 from gumdrop.training import fit
 from gumdrop_experiments.data.texts import Pronunciation, Vocabulary, part_of_word, read_cmudict
 from gumdrop_experiments.g2p import Settings

@@ -11,10 +11,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from gumdrop import sample
 from gumdrop.layers import ConcreteDropout
 from gumdrop.likelihoods import Categorical, Gaussian, Likelihood
 from gumdrop.metrics import calibration_error
-from gumdrop.prediction import sample
 from gumdrop.training import fit_rates
 from gumdrop_experiments.harness import Plain, Run
 from gumdrop_experiments.injected import Settings

@@ -7,10 +7,10 @@ from functools import partial
 
 from torch import Tensor, nn
 
+from gumdrop import dropout_rates, fix_dropout, predict_classification
 from gumdrop.layers import dropout_blocks
 from gumdrop.likelihoods import Lengthscale
-from gumdrop.networks import dropout_rates, fix_dropout, mlp
-from gumdrop.prediction import predict_classification
+from gumdrop.networks import mlp
 from gumdrop.training import FitResult, fit
 from gumdrop_experiments.data.mnist import DigitImages, read_digits
 from gumdrop_experiments.harness import NO_DROPOUT, Plain, Run

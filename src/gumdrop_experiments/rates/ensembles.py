@@ -7,10 +7,10 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
+from gumdrop import fix_dropout
 from gumdrop.ensembles import EnsembleFit, EnsembleSettings, Rows, ensemble_of, fit_ensembles, joined
 from gumdrop.layers import dropout_blocks
 from gumdrop.likelihoods import Likelihood
-from gumdrop.networks import fix_dropout
 from gumdrop.training import FitResult, choose_strength, fit_stacked
 
 ALMOST_NONE = 1e-50

@@ -32,10 +32,10 @@ from torch import Tensor, nn
 from torch.func import functional_call
 from torch.nn.functional import linear
 
+from gumdrop import fix_dropout
 from gumdrop.ensembles import EnsembleFit
 from gumdrop.functional import concrete_dropout
 from gumdrop.layers import SITE, UNIT, ConcreteDropout, dropout_blocks
-from gumdrop.networks import fix_dropout
 from gumdrop_experiments.rates.ensembles import Setup
 from gumdrop_experiments.shared import seeded
 

@@ -17,11 +17,11 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from gumdrop import dropout_rates
 from gumdrop.ensembles import Architecture, EnsembleFit, EnsembleSettings, Rows, choose, schedule
 from gumdrop.layers import PiecewiseLinear
 from gumdrop.likelihoods import Categorical, Gaussian
 from gumdrop.metrics import accuracy, rmse
-from gumdrop.networks import dropout_rates
 from gumdrop.training import STRENGTHS, choose_strength
 from gumdrop_experiments.data.download import cache_folder
 from gumdrop_experiments.data.uci import Split

@@ -11,7 +11,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from gumdrop.networks import dropout_rates, learn_dropout, parameter_groups, set_strength
+from gumdrop import dropout_rates, learn_dropout, parameter_groups
+from gumdrop.networks import set_strength
 from gumdrop_experiments.data.mnist import DigitImages, read_digits
 from gumdrop_experiments.harness import Plain, Run
 from gumdrop_experiments.networks.convolutional import tutorial_lenet, tutorial_perceptron

@@ -8,8 +8,8 @@ import torch
 from scipy.ndimage import rotate
 from torch import Tensor, nn
 
+from gumdrop import predict_classification, sample
 from gumdrop.likelihoods import ClassificationPrediction
-from gumdrop.prediction import predict_classification, sample
 from gumdrop_experiments.data.mnist import read_mnist
 from gumdrop_experiments.harness import Plain, Run, WithPictures
 from gumdrop_experiments.pages import rounded

@@ -9,10 +9,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence
 
-from gumdrop import metrics
-from gumdrop.likelihoods import ClassificationPrediction, categorical_nll
-from gumdrop.networks import fix_dropout, learn_dropout, set_strength
-from gumdrop.prediction import predict_classification
+from gumdrop import categorical_nll, fix_dropout, learn_dropout, metrics, predict_classification
+from gumdrop.likelihoods import ClassificationPrediction
+from gumdrop.networks import set_strength
 from gumdrop.training import FitResult, fit
 from gumdrop_experiments.data.texts import SST, SST_TREES, Sentences, Vocabulary, read_sst, read_sst_phrases
 from gumdrop_experiments.harness import NO_DROPOUT, START, Plain, Run, data_folder, known, part_name, prior_of

@@ -31,11 +31,11 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from torch import Tensor, nn
 
+from gumdrop import fix_dropout, predict_classification, predict_regression
 from gumdrop.ensembles import EnsembleSettings, Rows, fit_ensembles, schedule
 from gumdrop.estimators import ConcreteDropoutClassifier, ConcreteDropoutRegressor
 from gumdrop.likelihoods import Categorical, Gaussian, RegressionPrediction
-from gumdrop.networks import fix_dropout, mlp
-from gumdrop.prediction import predict_classification, predict_regression
+from gumdrop.networks import mlp
 from gumdrop.tables import boosted_classes, boosted_regression
 from gumdrop.training import fit
 from gumdrop_experiments.data.uci import Split

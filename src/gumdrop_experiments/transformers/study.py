@@ -10,8 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from gumdrop.networks import fix_dropout, learn_dropout
-from gumdrop.prediction import predict_classification, sample
+from gumdrop import fix_dropout, learn_dropout, predict_classification, sample
 from gumdrop.training import fit
 from gumdrop_experiments.data.texts import SST, encoded_sst
 from gumdrop_experiments.harness import Plain, Run, data_folder, part_name, rate_of

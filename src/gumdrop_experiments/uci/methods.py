@@ -15,9 +15,9 @@ from functools import partial
 import torch
 from torch import Tensor, nn
 
+from gumdrop import predict_regression
 from gumdrop.likelihoods import Lengthscale, RegressionPrediction
 from gumdrop.networks import mlp, set_strength
-from gumdrop.prediction import predict_regression
 from gumdrop.training import FitResult, fit_stacked
 from gumdrop_experiments.data.uci import Split
 from gumdrop_experiments.harness import NO_DROPOUT, START, prior_of

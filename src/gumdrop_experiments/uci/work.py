@@ -12,10 +12,11 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from gumdrop import fix_dropout
 from gumdrop.ensembles import Architecture, Build, EnsembleFit, EnsembleSettings, Rows, fit, fit_ensembles, schedule
 from gumdrop.layers import PiecewiseLinear, dropout_blocks
 from gumdrop.likelihoods import Gaussian, RegressionPrediction
-from gumdrop.networks import fix_dropout, mlp
+from gumdrop.networks import mlp
 from gumdrop.training import FitResult
 from gumdrop_experiments.data.uci import Split
 from gumdrop_experiments.harness import NO_DROPOUT, START, Plain

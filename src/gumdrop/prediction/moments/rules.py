@@ -13,7 +13,8 @@ from torch.nn import functional as F
 from torch.nn.modules.batchnorm import _BatchNorm
 
 from gumdrop.functional.floats import finite_exp
-from gumdrop.layers import HomoscedasticNoise, PiecewiseLinear
+from gumdrop.layers import PiecewiseLinear
+from gumdrop.layers.output_noise import HomoscedasticNoise
 
 
 class State(NamedTuple):

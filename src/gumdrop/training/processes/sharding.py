@@ -7,7 +7,8 @@ import torch.distributed as dist
 from torch import Tensor, nn
 from torch.utils.weak import WeakIdKeyDictionary
 
-from gumdrop.layers import ConcreteDropout, HomoscedasticNoise
+from gumdrop.layers import ConcreteDropout
+from gumdrop.layers.output_noise import HomoscedasticNoise
 from gumdrop.training.processes.group import process_group
 
 _WHOLE = (ConcreteDropout, HomoscedasticNoise)

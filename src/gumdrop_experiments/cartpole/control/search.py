@@ -11,12 +11,12 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from gumdrop import HomoscedasticNoise, fix_dropout, predict_regression
 from gumdrop.functional import dropout_scale
-from gumdrop.layers import ConcreteDropout, HomoscedasticNoise, factors_from
+from gumdrop.layers import ConcreteDropout, factors_from
 from gumdrop.likelihoods import RegressionPrediction
 from gumdrop.machine.files import replacing
-from gumdrop.networks import fix_dropout, mlp
-from gumdrop.prediction import predict_regression
+from gumdrop.networks import mlp
 from gumdrop.training import fit
 from gumdrop_experiments.cartpole.control.policies import (
     HELD_OUT,

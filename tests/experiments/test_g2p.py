@@ -31,6 +31,7 @@ def data(tmp_path):
     return folder
 
 
+@pytest.mark.slow
 def test_every_setting_runs_and_what_is_said_is_judged(data, tmp_path):
     words = ["--pooled-epochs", 1, "--epochs", 15, "--num-samples", 3, "--test-words", 6]
     words += ["--regularisers", 1e-3, 1e-5]  # weights so dear, and masks so cheap, that rates fall

@@ -47,6 +47,7 @@ def with_scores(fits: dict, scores: dict) -> dict:
     return {name: fit._replace(scores=rows + scores[name]) for name, fit in fits.items()}
 
 
+@pytest.mark.slow
 def test_every_arm_is_scored_and_drawn(tmp_path, monkeypatch) -> None:
     monkeypatch.setattr(rates, "NUM_SAMPLES", 10)
     monkeypatch.setattr(rates, "QUICK_SETS", ("diabetes",))

@@ -169,6 +169,7 @@ def test_served_predictions_are_those_of_predict(place) -> None:
     np.testing.assert_allclose(np.sqrt(served["epistemic"]).mean(), want["epistemic_std"].mean(), rtol=0.5)
 
 
+@pytest.mark.slow
 def test_targets_far_from_0_keep_their_digits(place, tmp_path) -> None:
     model = load_table_model(place / "price")
     plain, far = (tmp_path / name for name in ("plain.onnx", "far.onnx"))

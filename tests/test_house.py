@@ -10,7 +10,7 @@ from builders import house
 BUDGETS = {
     "attribution": 1282,
     "cli": 1100,
-    "ensembles": 1818,
+    "ensembles": 1814,
     "estimators": 1339,
     "export": 1355,
     "functional": 413,

@@ -9,6 +9,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from gumdrop.layers import PiecewiseLinear
+from gumdrop.machine.picking import evenly
 from gumdrop.training import RowSource
 
 ROWS, UNITS, STEEPNESS = 1000, 150, (1.0, 3.0)
@@ -40,7 +41,7 @@ def bins_lose(x: Tensor | RowSource, y: Tensor, encoding: PiecewiseLinear, seed:
         >>> bins_lose(x, x[:, :1] * x[:, 1:], encoding, seed=0), bins_lose(x, x.round(), encoding, seed=0)
         (True, False)
     """
-    rows = torch.linspace(0, len(x) - 1, min(len(x), ROWS), dtype=torch.float64).long()
+    rows = torch.from_numpy(evenly(len(x), ROWS))
     inputs, y = x[rows].cpu(), y[rows].cpu().double()
     y = (y - y.mean(0)) / y.std(0).clamp_min(torch.finfo(y.dtype).tiny)
     generator = torch.Generator().manual_seed(seed)
@@ -59,17 +60,12 @@ def _scores(x: Tensor, y: Tensor, generator: torch.Generator) -> Tensor:
 
 
 def _left_out(x: Tensor, y: Tensor) -> Tensor:
-    """Return the log likelihood, up to a constant, of each row, (N,), under ridge regression of the others."""
-    x, y = (each.double() - each.double().mean(0) for each in (x, y))
-    if x.shape[1] < len(x):
-        sizes, directions = torch.linalg.eigh(x.T @ x)
-        seen = sizes > 1e-10 * sizes[-1]
-        sizes, directions = sizes[seen], x @ (directions[:, seen] / sizes[seen].sqrt())
-    else:
-        sizes, directions = torch.linalg.eigh(x @ x.T)
-        sizes = sizes.clamp_min(0)
+    """Return the log likelihood, up to a constant, of each row of centred targets, (N,), by ridge on the others."""
+    x = x.double() - x.double().mean(0)
+    directions, lengths, _ = torch.linalg.svd(x, full_matrices=False)
+    sizes = lengths.square()[:, None]
     penalties = PENALTIES * sizes.sum() / len(x)
-    kept = sizes[:, None] / (sizes[:, None] + penalties).clamp_min(torch.finfo(x.dtype).tiny)
+    kept = sizes / (sizes + penalties).clamp_min(torch.finfo(x.dtype).tiny)
     leverage = directions.square() @ kept + 1 / len(y)
     predicted = torch.einsum("nk,kp,kd->npd", directions, kept, directions.T @ y)
     squares = ((y[:, None] - predicted) / (1 - leverage).clamp_min(1e-6)[..., None]).square()

@@ -10,7 +10,7 @@ from builders import house
 BUDGETS = {
     "attribution": 1282,
     "cli": 1100,
-    "ensembles": 1814,
+    "ensembles": 1706,
     "estimators": 1339,
     "export": 1355,
     "functional": 413,
@@ -22,7 +22,7 @@ BUDGETS = {
     "objective": 347,
     "prediction": 1672,
     "tables": 7897,
-    "training": 2389,
+    "training": 2337,
     "views": 2888,
 }
 """Lines of a room. Lower a figure when lines go; raise one only with a word in the commit on what was not replaced."""

@@ -12,6 +12,7 @@ from gumdrop.functional import dropout_scale
 from gumdrop.layers import ConcreteDropout
 from gumdrop.likelihoods import Bernoulli, Categorical, Gaussian
 from gumdrop.metrics import fit_temperature
+from gumdrop.prediction.twins import twin_of
 from gumdrop.training import FittedRates, fit_rates, frozen, held_out_rates
 from gumdrop.training.data import arguments_of
 from gumdrop.training.frozen import FrozenNetwork
@@ -77,7 +78,7 @@ def test_relaxed_draws_and_their_gradient_are_those_of_a_loop(build, x) -> None:
     logits = torch.linspace(-2, 0.5, len(sites(model))).requires_grad_()
     noise = [torch.rand(count, site.num_units, generator=SPARE) for site in sites(model)]
     factors = [dropout_scale(a, u) for a, u in zip(logits, noise, strict=True)]
-    network = FrozenNetwork.of(model, count, 8, 0, None)
+    network = FrozenNetwork(twin_of(model), count, 8, 0, None)
     ours = mixture_log_likelihood(Categorical(1.7), network.relaxed(arguments_of(x), factors), y)
     (slope,) = torch.autograd.grad(ours.sum(), [logits], retain_graph=True)
 
@@ -101,7 +102,7 @@ def test_a_mixture_of_relaxed_draws_in_plain_numbers() -> None:
         model.bias.fill_(bias)
     gd.learn_dropout(model)
     u, x, y = torch.rand(4, 3, generator=SPARE), data(5, 3), data(5, 1)
-    network = FrozenNetwork.of(model.eval(), 4, 8, 0, None)
+    network = FrozenNetwork(twin_of(model.eval()), 4, 8, 0, None)
     likelihood = Gaussian(math.log(noise_variance)).tempered(temperature)
     draws = network.relaxed(arguments_of(x), [dropout_scale(torch.tensor(-0.8), u)])
     means = [

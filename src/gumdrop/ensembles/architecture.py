@@ -15,17 +15,9 @@ from gumdrop.ensembles.settings import EnsembleSettings
 from gumdrop.layers import PiecewiseLinear
 from gumdrop.likelihoods import Lengthscale, Likelihood
 from gumdrop.likelihoods.target_scale import Kind
+from gumdrop.machine.picking import evenly
 from gumdrop.networks.mlp import Activation, mlp
 from gumdrop.training import RowSource
-
-HIDDEN = (64, 64)
-"""Units: ten networks of this size are better than five of twice the size, and cost less."""
-BINS_PER_INPUT, MOST_BINS = 32, 512
-"""Bins of an input, and of all together: they bound the first layer, and so the time and memory of wide tables."""
-LEAST_BINS = 4
-"""Fewer for each input show nothing."""
-EDGE_ROWS = 20_000
-"""Rows that place the edges of bins."""
 
 
 @dataclass(frozen=True)
@@ -50,17 +42,7 @@ class Architecture:
     def network(
         self, num_inputs: int, num_outputs: int, encoding: PiecewiseLinear | None = None, *, homoscedastic_noise: bool
     ) -> nn.Sequential:
-        """Build one network of this kind.
-
-        Args:
-            num_inputs: Encoded inputs.
-            num_outputs: See `gumdrop.networks.mlp`.
-            encoding: What stands in front, or None.
-            homoscedastic_noise: See `gumdrop.networks.mlp`.
-
-        Returns:
-            A network with learned dropout.
-        """
+        """Build one network of this kind, see `gumdrop.networks.mlp`."""
         return mlp(
             num_inputs,
             num_outputs,
@@ -71,30 +53,14 @@ class Architecture:
         )
 
     def encoding(self, x: Tensor | RowSource) -> PiecewiseLinear | None:
-        """Place the edges of bins at quantiles of rows.
-
-        Args:
-            x: Inputs, shape (N, F).
-
-        Returns:
-            What stands in front of the network; None without bins, or where no input has more than two values.
-        """
+        """Place the edges of bins at quantiles of rows, (N, F); None without bins, or if no input has three values."""
         if not self.bins_per_input:
             return None
         encoding = PiecewiseLinear.fitted(_spread(x), self.bins_per_input)
         return encoding if encoding.num_bins else None  # inputs of two values are linear as they are
 
     def settings(self, settings: EnsembleSettings, num_rows: int, likelihood: Likelihood) -> EnsembleSettings:
-        """Give settings the learning rate of this kind, and where they name none its prior and its epochs.
-
-        Args:
-            settings: The settings.
-            num_rows: Rows to train on.
-            likelihood: As for `gumdrop.ensembles.fit_ensembles`.
-
-        Returns:
-            Those to train with.
-        """
+        """Give settings the learning rate of this kind, and where they name none its prior and its epochs."""
         lengthscale = self.lengthscale if settings.lengthscale is None else settings.lengthscale
         epochs = settings.schedule(num_rows, likelihood)[1]
         if settings.epochs is None:
@@ -109,9 +75,8 @@ def num_many_valued(x: Tensor | RowSource) -> int:
 
 
 def _spread(x: Tensor | RowSource) -> Tensor:
-    """Take at most `EDGE_ROWS` evenly spaced rows."""
-    rows = torch.linspace(0, len(x) - 1, min(len(x), EDGE_ROWS), dtype=torch.float64).long()
-    return x[rows]
+    """Take rows that are enough to place the edges of bins."""
+    return x[torch.from_numpy(evenly(len(x), 20_000))]
 
 
 Build = Callable[[Architecture, PiecewiseLinear | None], nn.Module]
@@ -129,6 +94,8 @@ def candidates(num_inputs: int, likelihood: Likelihood) -> list[Architecture]:
         [0, 32]
     """
     faint: Lengthscale | None = "faint" if likelihood.is_density else None
-    bins = min(BINS_PER_INPUT, MOST_BINS // max(1, num_inputs))
-    plain = Architecture(HIDDEN, "silu", lengthscale=faint)
-    return [plain, replace(plain, bins_per_input=bins, pace=0.5)] if bins >= LEAST_BINS else [plain]
+    # Ten networks of 64 x 64 are better than five of twice the size, and cost less. 512 bins of all inputs together
+    # bound the first layer, and so the time and memory of wide tables; fewer than 4 of an input show nothing.
+    plain = Architecture((64, 64), "silu", lengthscale=faint)
+    bins = min(32, 512 // max(1, num_inputs))
+    return [plain, replace(plain, bins_per_input=bins, pace=0.5)] if bins >= 4 else [plain]

@@ -75,42 +75,42 @@ def fit(
     rows.check(likelihood)
     if architecture is None:
         architecture = choose(build, rows, settings, likelihood, scale=scale, progress=progress)
-    strengths = settings.strengths_for(len(rows))
-    fits = _fits(
-        build, architecture, rows, settings, likelihood, scale, strengths, checkpoint=checkpoint, progress=progress
-    )
+    training = _Training(build, rows, settings, likelihood, scale, settings.strengths_for(len(rows)))
+    fits = training.fits(architecture, checkpoint=checkpoint, progress=progress)
     mixed = [joined(fits, rows, settings, likelihood)] if len(fits) > 1 else []
     tried = {fit.strengths: fit for fit in [*mixed, *fits]}
     scores = {strengths: fit.scores for strengths, fit in tried.items()}
     return tried[process_group().from_first(lambda: choose_strength(scores, rows.weights))]
 
 
-def _fits(
-    build: Build,
-    architecture: Architecture,
-    rows: Rows,
-    settings: EnsembleSettings,
-    likelihood: Likelihood,
-    scale: TargetScale,
-    strengths: Sequence[float],
-    **options: Any,
-) -> list[EnsembleFit]:
-    """Train an ensemble of a kind with each strength, see `fit_ensembles`."""
-    encoding = architecture.encoding(rows.x)
-    scaling = AS_IT_IS
-    if likelihood.is_density:
-        fitted = Scaling.of_intervals if likelihood.has_open_targets else Scaling.fitted
-        scaling = fitted(replace(scale, kind=architecture.target_scale), rows.y, rows.weights)
-        likelihood = gaussian_on(scaling.scale) if scale.atoms else likelihood
+@dataclass(frozen=True, eq=False)
+class _Training:
+    """What is known before the kind of networks is: the arguments of `fit`, and the strengths of dropout to try."""
 
-    def network(strength: float) -> nn.Module:
-        return set_strength(build(architecture, copy.deepcopy(encoding)), strength)
+    build: Build
+    rows: Rows
+    settings: EnsembleSettings
+    likelihood: Likelihood
+    scale: TargetScale
+    strengths: Sequence[float]
 
-    data = [replace(rows, y=scaling.encoded(rows.y))] * len(strengths)
-    makes = [partial(network, strength) for strength in strengths]
-    trained = architecture.settings(settings, len(rows), likelihood)
-    fits = fit_ensembles(makes, data, trained, likelihood, scaling=scaling, **options)
-    return [fit._replace(strengths=(strength,)) for fit, strength in zip(fits, strengths, strict=True)]
+    def fits(self, architecture: Architecture, **options: Any) -> list[EnsembleFit]:
+        """Train an ensemble of a kind with each strength, see `fit_ensembles`."""
+        rows, likelihood, scaling = self.rows, self.likelihood, AS_IT_IS
+        encoding = architecture.encoding(rows.x)
+        if likelihood.is_density:
+            fitted = Scaling.of_intervals if likelihood.has_open_targets else Scaling.fitted
+            scaling = fitted(replace(self.scale, kind=architecture.target_scale), rows.y, rows.weights)
+            likelihood = gaussian_on(scaling.scale) if self.scale.atoms else likelihood
+
+        def network(strength: float) -> nn.Module:
+            return set_strength(self.build(architecture, copy.deepcopy(encoding)), strength)
+
+        data = [replace(rows, y=scaling.encoded(rows.y))] * len(self.strengths)
+        makes = [partial(network, strength) for strength in self.strengths]
+        trained = architecture.settings(self.settings, len(rows), likelihood)
+        fits = fit_ensembles(makes, data, trained, likelihood, scaling=scaling, **options)
+        return [fit._replace(strengths=(strength,)) for fit, strength in zip(fits, self.strengths, strict=True)]
 
 
 def choose(
@@ -152,7 +152,6 @@ def choose(
     """
     rows.check(likelihood)
     sample = rows.sample(PILOT_ROWS, settings.seed)
-    strengths = settings.strengths_for(len(rows))
     trial = _pilot(settings, len(rows), len(sample), is_density=not likelihood.has_open_targets)
     kinds = candidates(num_many_valued(rows.x), likelihood)
     plain, *binned = kinds if settings.lengthscale is None else [replace(kind, lengthscale=None) for kind in kinds]
@@ -168,12 +167,13 @@ def choose(
     tells_noise = length and likelihood.is_density and not likelihood.has_open_targets
     tells_noise = tells_noise and trial.num_members == PILOT_MEMBERS  # fewer leave few rows to tell it by
     count = 1 + len(binned) + len(scales) + (tells_noise or plain.lengthscale is not None)
-    pilots = _Pilots(build, sample, trial, likelihood, scale, progress, count)
-    chosen, fits = pilots.kind(plain, binned, strengths, tells_noise=tells_noise)
+    training = _Training(build, sample, trial, likelihood, scale, settings.strengths_for(len(rows)))
+    pilots = _Pilots(training, progress, count)
+    chosen, fits = pilots.kind(plain, binned, tells_noise=tells_noise)
     pilot = pilots.best(fits)
     for each in scales:
         other = replace(chosen, target_scale=each)
-        found = pilots.best(pilots.run(other, strengths))
+        found = pilots.best(pilots.run(other))
         if process_group().from_first(partial(is_beyond_chance, found.scores - pilot.scores, sample.weights)):
             chosen, pilot = other, found
     if tells_noise and not chosen.bins_per_input and pilots.gain_of_length(chosen, pilot) < LEAST_GAIN:
@@ -197,58 +197,44 @@ def _loses(kind: Architecture, rows: Rows, likelihood: Likelihood, seed: int) ->
 class _Pilots:
     """Short trainings, whose held-out rows all processes judge alike."""
 
-    build: Build
-    rows: Rows
-    settings: EnsembleSettings
-    likelihood: Likelihood
-    scale: TargetScale
+    training: _Training
     progress: Show
     count: int
     """How many there are; one more where the stronger prior beats bins, and is then tried at half the length."""
     numbers: Iterator[int] = field(default_factory=partial(itertools.count, 1))
 
-    def run(self, kind: Architecture, strengths: Sequence[float], *, parts: int = 1) -> list[EnsembleFit]:
-        """Train a kind with each strength, for one of so many parts of a pilot."""
+    def run(self, kind: Architecture, **changes: Any) -> list[EnsembleFit]:
+        """Train a kind with each strength, with changes to the training."""
         said = part_of(self.progress, "choosing networks,", min(next(self.numbers), self.count), self.count)
-        settings = replace(self.settings, epochs=max(1, (self.settings.epochs or 1) // parts))
-        what = (self.build, kind, self.rows, settings, self.likelihood, self.scale, strengths)
-        return _fits(*what, is_kept=False, progress=said)
+        return replace(self.training, **changes).fits(kind, is_kept=False, progress=said)
 
     def kind(
-        self, plain: Architecture, binned: Sequence[Architecture], strengths: Sequence[float], *, tells_noise: bool
+        self, plain: Architecture, binned: Sequence[Architecture], *, tells_noise: bool
     ) -> tuple[Architecture, list[EnsembleFit]]:
-        """Choose between plain inputs and those in bins, if there are such.
+        """Return the better of inputs as they are and those in bins, and its fits.
 
-        Args:
-            plain: The kind on inputs as they are.
-            binned: The kind in bins, or none.
-            strengths: Strengths of dropout.
-            tells_noise: Whether plain inputs get the stronger prior later, where the length of a pilot tells so.
-
-        Returns:
-            The choice and its fits.
+        The stronger prior is tried here, unless the length of a pilot on plain inputs ``tells_noise`` later.
         """
-        chosen, fits = plain, self.run(plain, strengths)
+        chosen, fits = plain, self.run(plain)
         for kind in (*binned, replace(plain, lengthscale=None)):
             if kind != plain and (kind.bins_per_input or chosen.bins_per_input or not tells_noise):
-                found = self.run(kind, strengths)
-                if self.best_of([self.best(fits), self.best(found)]) == 1:
+                found = self.run(kind)
+                best = self.best([*fits, *found])
+                if any(best is each for each in found):
                     chosen, fits = kind, found
         return chosen, fits
 
     def best(self, fits: Sequence[EnsembleFit]) -> EnsembleFit:
         """Return the fit with the best mean score."""
-        return fits[self.best_of(fits)]
-
-    def best_of(self, fits: Sequence[EnsembleFit]) -> int:
-        """Tell which fit has the best mean score."""
-        means = [mean_score(fit.scores, self.rows.weights) for fit in fits]
-        return process_group().from_first(lambda: max(range(len(means)), key=means.__getitem__))
+        means = [mean_score(fit.scores, self.training.rows.weights) for fit in fits]
+        return fits[process_group().from_first(lambda: max(range(len(means)), key=means.__getitem__))]
 
     def gain_of_length(self, kind: Architecture, pilot: EnsembleFit) -> float:
         """Tell how many nats per row a pilot is ahead of one of half its length."""
-        gain = pilot.scores - self.best(self.run(kind, pilot.strengths, parts=2)).scores
-        return process_group().from_first(lambda: mean_score(gain, self.rows.weights))
+        settings = self.training.settings
+        half = replace(settings, epochs=max(1, (settings.epochs or 1) // 2))
+        gain = pilot.scores - self.best(self.run(kind, settings=half, strengths=pilot.strengths)).scores
+        return process_group().from_first(lambda: mean_score(gain, self.training.rows.weights))
 
     def peak(self, fits: Sequence[EnsembleFit]) -> float:
         """Tell in which part of a pilot the best epoch of its members lies, the median of all strengths."""

@@ -19,9 +19,7 @@ from gumdrop.prediction.predict import predict
 from gumdrop.training import RowSource
 from gumdrop.training.strength import is_beyond_chance
 
-STEPS = 10
-"""Of expectation and maximisation; the later ones change little."""
-SHARES, HALVES = (0.5, 0.75, 0.9, 1.0), (slice(0, None, 2), slice(1, None, 2))
+SHARES = (0.5, 0.75, 0.9, 1.0)
 """Of the correlation that are tried: few rows, or rows far from the rest, say too much of it."""
 MOST_ROWS = 2000
 """Held-out rows of a member, and training rows, that are enough to fit and to correct the noise."""
@@ -46,7 +44,8 @@ def noise_correlation(y: Tensor, prediction: RegressionPrediction, weights: Tens
     if means.shape[2] == 1 or len(y) < 2 * means.shape[2]:
         return None
     alone, gains = torch.eye(y.shape[1]).to(y), weights.new_zeros(len(SHARES), len(y))
-    for half, other in (HALVES, HALVES[::-1]):
+    even, odd = slice(0, None, 2), slice(1, None, 2)
+    for half, other in ((even, odd), (odd, even)):
         found = _fitted(y[other], means[:, other], variances[:, other], weights[other])
         rows = (means[:, half], variances[:, half], prediction.scale, y[half])
         tried = [log_correlated_density(*rows, torch.lerp(alone, found, share)) for share in SHARES]
@@ -62,7 +61,7 @@ def _fitted(y: Tensor, means: Tensor, variances: Tensor, weights: Tensor) -> Ten
     standardised, log_scale = (y - means) / variances.sqrt(), 0.5 * variances.log().sum(-1)
     alone = torch.eye(y.shape[1]).to(y)
     found = alone
-    for _ in range(STEPS):
+    for _ in range(10):  # of expectation and maximisation; later ones would change little
         square = torch.einsum("snd,de,sne->sn", standardised, torch.linalg.inv(found), standardised)
         shares = torch.softmax(-0.5 * square - log_scale, dim=0) * weights
         total = (len(alone) + 1) * alone + torch.einsum("sn,snd,sne->de", shares, standardised, standardised)

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.utils.data import DataLoader
 
 from gumdrop.ensembles.correction import HeldOut, settle
-from gumdrop.ensembles.folds import MOST_HELD_OUT, STEPS, folds_of
+from gumdrop.ensembles.folds import STEPS, folds_of
 from gumdrop.ensembles.models import ClassificationEnsemble, Ensemble, RegressionEnsemble
 from gumdrop.ensembles.noise import NoiseFunction
 from gumdrop.ensembles.rows import Rows
@@ -24,7 +24,6 @@ from gumdrop.training import FitResult, fit
 from gumdrop.training.processes.sharing import fit_shared
 from gumdrop.training.progress import Show, part_of
 
-BATCH_SIZE = 1024
 STREAMED = (50, 50)
 """Units of the hidden layers of networks that are trained on a stream: pilots would cost passes of their own."""
 
@@ -109,7 +108,7 @@ def fit_ensembles(
             [(each.x, each.y) for each in rows for _ in range(count)],
             likelihood=likelihood,
             rows=[inside for each in folds for inside, _ in each],
-            held_out=[held_out[:MOST_HELD_OUT] for each in folds for _, held_out in each],
+            held_out=[held_out[:5000] for each in folds for _, held_out in each],  # enough for noise, or an epoch
             weights=None if any(each is None for each in weights) else weights,
             keep_best=settings.keeps_best(likelihood),
             checkpoint=checkpoint,
@@ -180,7 +179,7 @@ def stream_schedule(num_rows: int, *, batch_size: int | None = None, passes: int
         >>> stream_schedule(1_000_000), stream_schedule(10_000_000)
         ((1024, 3), (1024, 1))
     """
-    batch_size = batch_size or BATCH_SIZE
+    batch_size = batch_size or 1024
     return batch_size, passes or max(1, round(STEPS * batch_size / num_rows))
 
 

@@ -8,16 +8,6 @@ import torch
 from torch import Tensor
 
 STEPS, LEAST_EPOCHS = 2500, 20
-STEPS_OF_CLASSES = 1000
-"""Members for classes keep their best epoch, which mostly comes early."""
-LEAST_ROWS = 64
-"""Fewer rows, all of which are one batch, gain nothing by more steps than these."""
-MOST_HASTE = 4.0
-"""How many times fewer steps are made up for by going faster; beyond, it was not tried."""
-MOST_HELD_OUT = 5000
-"""Held-out rows of a member that are enough to set its noise or to pick its epoch."""
-STRETCHES = 10
-"""Stretches of time whose rows are held out together."""
 
 
 def schedule(
@@ -41,16 +31,17 @@ def schedule(
     """
     slow = _slow_batch(num_rows)
     if epochs is None:
-        steps = STEPS if is_density else STEPS_OF_CLASSES
-        epochs = max(LEAST_EPOCHS, round(steps * slow / max(num_rows, LEAST_ROWS)))
+        steps = STEPS if is_density else 1000  # members for classes keep their best epoch, which mostly comes early
+        # Fewer than 64 rows, all of which are one batch, gain nothing by more steps.
+        epochs = max(LEAST_EPOCHS, round(steps * slow / max(num_rows, 64)))
     return max(128, slow) if batch_size is None else batch_size, epochs
 
 
 def haste(num_rows: int, batch_size: int) -> float:
     """Tell how many times fewer steps batches make than those of N / 16 rows, from 1 to 4."""
     # Small tables train as well with fewer and larger batches, if weights and rates move faster. Of 2,000 rows of a
-    # smooth function without noise no network is as good with half the steps.
-    return min(MOST_HASTE, max(1.0, batch_size / _slow_batch(num_rows)))
+    # smooth function without noise no network is as good with half the steps. More than four times was not tried.
+    return min(4.0, max(1.0, batch_size / _slow_batch(num_rows)))
 
 
 def _slow_batch(num_rows: int) -> int:
@@ -87,7 +78,7 @@ def _whole_groups(order: Tensor, groups: Tensor, count: int) -> list[Tensor]:
 def stretches_of(times: np.ndarray, weights: np.ndarray | None = None) -> np.ndarray | None:
     """Return the number of the stretch of time of each row, (N,), all rows of a moment in one; None if all are in one.
 
-    Stretches hold equal weights, (N,), of rows; 1 each if None.
+    Each of ten stretches holds a tenth of the weights, (N,), of rows; 1 each if None.
 
     Example:
         >>> stretches_of(np.array([5, 1, 1, 9, 7])).tolist()
@@ -95,6 +86,6 @@ def stretches_of(times: np.ndarray, weights: np.ndarray | None = None) -> np.nda
     """
     _, moments = np.unique(times, return_inverse=True)
     up_to = np.bincount(moments, weights).cumsum()
-    starts = STRETCHES * np.append(0, up_to[:-1]) / up_to[-1]
+    starts = 10 * np.append(0, up_to[:-1]) / up_to[-1]
     stretches = (starts[moments] + 1e-9).astype(np.int64)  # sums of weights such as .3 are rounded
     return stretches if np.ptp(stretches) else None

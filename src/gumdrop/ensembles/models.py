@@ -32,7 +32,6 @@ from gumdrop.likelihoods import (
 )
 from gumdrop.likelihoods.gaussian import noise_variance, split_gaussian
 from gumdrop.likelihoods.hurdle import atom_draws, gaussian_on
-from gumdrop.likelihoods.prediction import Prediction
 from gumdrop.networks.dense import DenseFunctions
 from gumdrop.prediction.drawing import MaskNoise
 from gumdrop.prediction.draws import CACHED, MOST_BYTES
@@ -129,13 +128,13 @@ class Ensemble(nn.Module, ABC):
         """
         functions = functions or self.functions(num_samples, seed)
         if functions is not None and functions.dense.takes(x) and (batch_size is None or batch_size >= 1):
-            return self._finished(x, self._of_functions(functions, x, batch_size))
+            return self._finished(self._with_noise(x, self._of_functions(functions, x, batch_size)))
         share, seeds = self._shares(num_samples, seed)
         parts = [
             predict(member, x, self.likelihood, num_samples=share, seed=each, batch_size=batch_size)
             for member, each in zip(self.members, seeds, strict=True)
         ]
-        return self._finished(x, type(parts[0]).mixture(parts))
+        return self._finished(self._with_noise(x, type(parts[0]).mixture(parts)))
 
     @torch.no_grad()
     def predict_versions(self, versions: Iterable[Tensor], *, num_samples: int, seed: int | None = None) -> Any:
@@ -143,27 +142,24 @@ class Ensemble(nn.Module, ABC):
 
         What versions disagree in is part of the epistemic part. A multiple of the number of members weighs these alike.
         """
-        return self._of_versions(list(self._asked_in_turn(versions, num_samples, seed)))
+        turns = zip(versions, member_seeds(seed, num_samples), strict=True)
+        parts = [
+            self._with_noise(x, predict(member, x, self.likelihood, num_samples=1, seed=each))
+            for member, (x, each) in zip(itertools.cycle(self.members), turns, strict=False)
+        ]
+        return self._finished(type(parts[0]).mixture(parts))
 
     @abstractmethod
     def _of_functions(self, functions: DrawnFunctions, x: Tensor, batch_size: int | None) -> Any:
         """What drawn functions say."""
 
-    def _finished(self, x: Tensor, mixture: Any) -> Any:
+    def _with_noise(self, x: Tensor, prediction: Any) -> Any:
+        """What is said of rows with the noise at their inputs."""
+        return prediction
+
+    def _finished(self, mixture: Any) -> Any:
         """What is said of rows in the end, when their mixture is known."""
         return mixture
-
-    def _of_versions(self, parts: list[tuple[Tensor, Any]]) -> Any:
-        """What is said in the end of the versions of rows."""
-        return type(parts[0][1]).mixture([part for _, part in parts])
-
-    def _asked_in_turn(
-        self, versions: Iterable[Tensor], num_samples: int, seed: int | None
-    ) -> Iterator[tuple[Tensor, Prediction]]:
-        """Let one member after the other predict the next version, with one draw and masks of its own."""
-        seeds = member_seeds(seed, num_samples)
-        for member, (x, each) in zip(itertools.cycle(self.members), zip(versions, seeds, strict=True), strict=False):
-            yield x, predict(member, x, self.likelihood, num_samples=1, seed=each)
 
     def _shares(self, num_samples: int, seed: int | None) -> tuple[int, list[int | None]]:
         """Draws of each member, and the seed of each."""
@@ -222,12 +218,11 @@ class RegressionEnsemble(Ensemble):
         density = RegressionPrediction(mean, epistemic, variances.mean(0), means, variances)
         return HurdlePrediction(**vars(density), draw_atoms=atom_draws(logits)) if logits.shape[2] else density
 
-    def _finished(self, x: Tensor, mixture: RegressionPrediction) -> RegressionPrediction:
-        return self.scaling.in_units(self.noise.with_tail(mixture.scale_noise(self.noise(x, mixture.mean))))
+    def _with_noise(self, x: Tensor, prediction: RegressionPrediction) -> RegressionPrediction:
+        return prediction.scale_noise(self.noise(x, prediction.mean))
 
-    def _of_versions(self, parts: list[tuple[Tensor, RegressionPrediction]]) -> RegressionPrediction:
-        scaled = [part.scale_noise(self.noise(x, part.mean)) for x, part in parts]
-        return self.scaling.in_units(self.noise.with_tail(type(scaled[0]).mixture(scaled)))
+    def _finished(self, mixture: RegressionPrediction) -> RegressionPrediction:
+        return self.scaling.in_units(self.noise.with_tail(mixture))
 
 
 class ClassificationEnsemble(Ensemble):

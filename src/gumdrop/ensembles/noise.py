@@ -17,14 +17,10 @@ from gumdrop.machine.optimizers import minimise
 from gumdrop.training.strength import is_beyond_chance
 
 WEIGHT_PRECISION, OFFSET_PRECISION, TAIL_PRECISION = 50.0, 0.25, 4.0
-LEAST_TAIL = 0.3
-"""Of noise that may have a bend in its tail; what is nearly Gaussian has none to find."""
 FIRST_LOG_DISPERSION, DISPERSION_PRECISION = -1.0, 0.05
 LARGEST_COUNT = 500
 """Of a target whose counts may be negative binomial; larger ones are nearly continuous."""
 LARGEST_FEATURE = 3.0
-DRAWS_OF_INTERVALS = 25
-"""Of a prediction, that fit the noise of steps and of times: the mass of an interval takes five times a density."""
 minimise_nearly = partial(minimise, max_iter=60, tolerance_change=1e-3)  # of a nat over all rows; float32 resolves it
 
 
@@ -121,7 +117,7 @@ class NoiseFunction(nn.Module):
         assert prediction.draw_means is not None
         assert prediction.draw_variances is not None
         of_intervals = y.shape[1] > self.num_outputs
-        every = math.ceil(len(prediction.draw_means) / DRAWS_OF_INTERVALS) if of_intervals else 1
+        every = math.ceil(len(prediction.draw_means) / 25) if of_intervals else 1  # whose mass takes five densities
         means, log_variance = prediction.draw_means[::every], prediction.draw_variances[::every].log()
         square = (y[:, : self.num_outputs] - means).square()
         log_share = log_variance.log_softmax(0)  # of a draw in the noise of a row
@@ -143,7 +139,7 @@ class NoiseFunction(nn.Module):
             return 0.5 * prior - (weights @ log_likelihoods()).sum()
 
         minimise_nearly(loss, [weight, offset, tail])
-        if (tail.abs() > LEAST_TAIL).any():
+        if (tail.abs() > 0.3).any():  # what is nearly Gaussian has no bend to find
             unbent, before = [weight.clone(), offset.clone(), tail.clone()], log_likelihoods()
             minimise_nearly(loss, [weight, offset, tail, bend])
             gains = log_likelihoods() - before

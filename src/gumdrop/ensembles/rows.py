@@ -37,14 +37,7 @@ class Rows:
         return len(self.x)
 
     def check(self, likelihood: Likelihood) -> None:
-        """Refuse rows that no ensemble can be trained on.
-
-        Args:
-            likelihood: What it would be trained on.
-
-        Raises:
-            ValueError: If there are fewer than 4 rows, values that are not finite, or the wrong shape.
-        """
+        """Refuse fewer than 4 rows, values that are not finite, and shapes that no ensemble can be trained on."""
         if likelihood.is_density and (len(self.x.shape) != 2 or self.y.ndim != 2):
             raise ValueError(
                 f"rows must hold inputs of shape (N, F) and targets of shape (N, D), got {tuple(self.x.shape)} and "
@@ -54,15 +47,7 @@ class Rows:
             raise ValueError(f"an ensemble needs at least {MIN_ROWS} rows, got {len(self)}")
 
     def sample(self, count: int, seed: int) -> "Rows":
-        """Draw rows.
-
-        Args:
-            count: How many.
-            seed: Same seed, same rows.
-
-        Returns:
-            These rows, or all if they are not more; completions are not drawn, and groups only where some are left.
-        """
+        """Draw rows, or take all if they are not more; without completions, and groups only where two are left."""
         if len(self) <= count:
             return self
         some = torch.randperm(len(self), generator=torch.Generator().manual_seed(seed))[:count]

@@ -15,10 +15,6 @@ from gumdrop.likelihoods.part_known import interval_moments
 from gumdrop.likelihoods.scaled_mixture import log_density
 from gumdrop.likelihoods.target_scale import Kind
 
-ROUNDING = 1e-5
-"""Of a spread, below which a value is but what float32 has rounded."""
-SAME = 1e-9
-"""Distance of two targets, in standard deviations, that are the same but for the rounding of float64."""
 KINDS: tuple[Kind, ...] = get_args(Kind)
 
 
@@ -93,7 +89,8 @@ class Scaling:
     def _log_density(self, prediction: RegressionPrediction, seen: Tensor) -> Tensor:
         latent, value = prediction.rescale(self.spread, self.center), seen * self.spread + self.center
         if self.scale.cuts:
-            rounding = ROUNDING * self.spread if self.scale.kind == "sqrt" else 0.0  # a root of 0 has no density
+            # A root of 0 has no density, and below 1e-5 of the spread float32 has rounded.
+            rounding = 1e-5 * self.spread if self.scale.kind == "sqrt" else 0.0
             value = value.clamp(min=self.scale.floor + rounding)
         return log_density(*latent.components(), self.scale, value)
 
@@ -126,7 +123,7 @@ def which_atom(y: Tensor, atoms: Sequence[float]) -> Tensor:
     """Tell which atom each target is, from 1 on, 0 for none; targets of shape (N, 1) or (N, 2), the result (N,)."""
     which = torch.zeros(len(y), dtype=torch.float32)
     for number, atom in enumerate(atoms, 1):
-        which[(y[:, 0] - atom).abs() <= SAME] = number
+        which[(y[:, 0] - atom).abs() <= 1e-9] = number  # in standard deviations, which float64 has rounded
     return which
 
 

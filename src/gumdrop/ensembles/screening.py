@@ -12,25 +12,15 @@ from gumdrop.layers import PiecewiseLinear
 from gumdrop.machine.picking import evenly
 from gumdrop.training import RowSource
 
-ROWS, UNITS, STEEPNESS = 1000, 150, (1.0, 3.0)
-"""Rows and random units, and the spreads of what these see: for smooth functions, and for those that change quickly."""
 PENALTIES = 10.0 ** torch.arange(-5, 4, dtype=torch.float64)
 """What ridge regression chooses from, times the squares of all that it sees over their rows."""
-LEAST_LOSS, LEAST_ERRORS = 0.05, 3.0
-"""Nats per row, and standard errors, by which bins are behind; nearer than that, trained networks differ."""
 
 
 def bins_lose(x: Tensor | RowSource, y: Tensor, encoding: PiecewiseLinear, seed: int) -> bool:
-    """Tell whether inputs in bins are far behind inputs as they are, by ridge regression on them and random units.
+    """Return whether inputs in bins are far behind standardised inputs, (N, F), for numbers, (N, D).
 
-    Args:
-        x: Inputs, standardised, shape (N, F); 1,000 evenly spaced rows of them are looked at.
-        y: Numbers, shape (N, D).
-        encoding: Puts inputs into bins.
-        seed: Seed of the random units.
-
-    Returns:
-        Whether rows that are left out have .05 nats less on average, and by more than three standard errors.
+    That is if rows that are left out of ridge regression, on 1,000 evenly spaced ones and random units, have .05 nats
+    less on average, and by more than three standard errors: nearer than that, trained networks differ.
 
     References:
         Rahimi & Recht 2008, "Weighted Sums of Random Kitchen Sinks" (NeurIPS 2008).
@@ -41,20 +31,20 @@ def bins_lose(x: Tensor | RowSource, y: Tensor, encoding: PiecewiseLinear, seed:
         >>> bins_lose(x, x[:, :1] * x[:, 1:], encoding, seed=0), bins_lose(x, x.round(), encoding, seed=0)
         (True, False)
     """
-    rows = torch.from_numpy(evenly(len(x), ROWS))
+    rows = torch.from_numpy(evenly(len(x), 1000))
     inputs, y = x[rows].cpu(), y[rows].cpu().double()
     y = (y - y.mean(0)) / y.std(0).clamp_min(torch.finfo(y.dtype).tiny)
     generator = torch.Generator().manual_seed(seed)
     plain, binned = (_scores(seen, y, generator) for seen in (inputs, encoding.cpu()(inputs) / encoding.scale))
     loss = plain - binned
-    return bool(loss.mean() > max(LEAST_LOSS, LEAST_ERRORS * loss.std() / len(loss) ** 0.5))
+    return bool(loss.mean() > max(0.05, 3 * loss.std() / len(loss) ** 0.5))
 
 
 def _scores(x: Tensor, y: Tensor, generator: torch.Generator) -> Tensor:
     """Return the log likelihood of rows, (N,), with the random units that are best on average, or with none."""
     seen, length = [x], x.square().sum(1).mean().sqrt().clamp_min(torch.finfo(x.dtype).tiny)
-    for steepness in STEEPNESS:
-        weight, bias = torch.randn(x.shape[1] + 1, UNITS, generator=generator).split([x.shape[1], 1])
+    for steepness in (1.0, 3.0):  # for smooth functions, and for those that change quickly
+        weight, bias = torch.randn(x.shape[1] + 1, 150, generator=generator).split([x.shape[1], 1])
         seen.append(torch.cat([x, F.silu(2 * (steepness / length * x @ weight + bias))], dim=1))
     return max((_left_out(each, y) for each in seen), key=lambda scores: scores.mean().item())
 

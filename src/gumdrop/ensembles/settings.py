@@ -7,12 +7,6 @@ from gumdrop.ensembles.folds import haste, schedule
 from gumdrop.likelihoods import Lengthscale, Likelihood
 from gumdrop.training import TrainingSettings
 
-EVALUATIONS = 25
-"""Of the held-out rows, at least, without early stopping; one in every epoch would take as long as a long training."""
-RAREST = 10
-"""Epochs between two evaluations, at most, so that a training that is stopped early has had some."""
-VALIDATION_SAMPLES = 4
-"""Draws that pick the best epoch, the same each time; twenty would take longer than the training."""
 TRIED = (0.25, 2.0)
 """Strengths of dropout: weaker than the ELBO's for what has little noise, and stronger. Networks of both together are
 mostly better than those of one."""
@@ -88,18 +82,11 @@ class EnsembleSettings:
     def of_members(
         self, likelihood: Likelihood, *, epochs: int, batch_size: int, num_rows: int | None = None
     ) -> TrainingSettings:
-        """Choose the settings of each member.
-
-        Args:
-            likelihood: What members are trained on.
-            epochs: Passes over the rows.
-            batch_size: Rows of a step.
-            num_rows: Size of the data set, where fewer and larger batches than usual go faster; None for a stream.
-
-        Returns:
-            Settings for `gumdrop.training.fit_stacked` or `gumdrop.training.fit`.
-        """
+        """Choose the settings of each member; large batches of so many rows go faster, those of a stream do not."""
         times = 1.0 if num_rows is None else haste(num_rows, batch_size)
+        # An evaluation in every epoch would take as long as a long training: 25 do, and one in ten epochs at least, so
+        # that a training that is stopped early has had some.
+        between = 1 if self.patience is not None else min(max(1, epochs // 25), 10)
         return TrainingSettings(
             epochs=epochs,
             batch_size=batch_size,
@@ -110,8 +97,8 @@ class EnsembleSettings:
             held_out_noise=likelihood.is_density,
             patience=self.patience,
             tol=self.tol,
-            validation_samples=VALIDATION_SAMPLES,
-            validate_every=1 if self.patience is not None else min(max(1, epochs // EVALUATIONS), RAREST),
+            validation_samples=4,  # the same each time; twenty would take longer than the training
+            validate_every=between,
             seed=self.seed,
         )
 

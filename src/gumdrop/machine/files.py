@@ -11,7 +11,7 @@ from typing import IO, Any
 
 @contextlib.contextmanager
 def replacing(path: str | os.PathLike[str], mode: str = "w") -> Iterator[IO[Any]]:
-    """Open a file beside a path, for text in UTF-8 or with mode "wb", and move it there once it is whole.
+    """Open a file beside a path, for text in UTF-8 or with mode "wb" or "w+b", and move it there once it is whole.
 
     Where the block fails, the new file is removed, and what was at the path before is still there. What a run that was
     killed left of it is removed, too. A folder is made if need be; a link stays, and what it names is replaced.

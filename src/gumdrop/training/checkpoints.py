@@ -5,7 +5,7 @@ import io
 import zlib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -32,29 +32,12 @@ def checksum(*parts: object) -> int:
     return value
 
 
-class _Summed:
-    """A file to write to, with the checksum of what was written."""
-
-    def __init__(self, file: IO[bytes]) -> None:
-        self._file = file
-        self.sha256 = hashlib.sha256()
-
-    def write(self, data: Any) -> int:
-        """Write bytes."""
-        self.sha256.update(data)
-        return self._file.write(data)
-
-    def flush(self) -> None:
-        """Hand on what was written."""
-        self._file.flush()
-
-
 def write_checkpoint(path: Path, state: Mapping[str, object]) -> None:
     """Write the state of a run, and behind it the SHA-256 of all its bytes."""
-    with replacing(path, "wb") as file:
-        summed = _Summed(file)
-        torch.save(state, summed)  # type: ignore[arg-type]  # no more is asked of it than to write
-        file.write(summed.sha256.digest())
+    with replacing(path, "w+b") as file:
+        torch.save(state, file)
+        file.seek(0)
+        file.write(hashlib.file_digest(file, "sha256").digest())  # type: ignore[arg-type]  # of a file that is open
 
 
 def read_checkpoint(path: Path, contents: bytes) -> State:

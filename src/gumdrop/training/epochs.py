@@ -13,9 +13,6 @@ from gumdrop.training.records import EpochRecord, FitResult
 from gumdrop.training.settings import TrainingSettings
 from gumdrop.training.state import TrainingState
 
-FUSED_DEVICES = ("cpu", "cuda")
-"""Where one kernel updates all parameters; elsewhere that of PyTorch's choice does."""
-
 
 class Learner(Protocol):
     """What an epoch asks of the one model or the many that are trained."""
@@ -32,7 +29,7 @@ class Learner(Protocol):
 
 def adamw(groups: Groups, settings: TrainingSettings, device: torch.device) -> torch.optim.Optimizer:
     """Make the optimiser of a training, of the groups of `gumdrop.parameter_groups`."""
-    fused = device.type in FUSED_DEVICES
+    fused = device.type in ("cpu", "cuda")  # one kernel for all parameters; elsewhere that of PyTorch's choice
     return without_compiler(torch.optim.AdamW)(groups, lr=settings.lr, betas=settings.betas, fused=fused)
 
 

@@ -15,7 +15,6 @@ from gumdrop.layers.factors import factors_from
 from gumdrop.layers.site import sites_of
 from gumdrop.prediction.draws import Output, drawn
 from gumdrop.prediction.inputs import Arguments
-from gumdrop.prediction.twins import twin_of
 from gumdrop.prediction.vmap import Chunk, run_batched
 
 JUDGES = 64
@@ -38,17 +37,15 @@ class FrozenNetwork:
     """A twin of a model whose rates are its own, and how it draws."""
 
     twin: nn.Module
-    sites: list[ConcreteDropout]
     num_samples: int
     batch_size: int
     seed: int
     output: Output
 
-    @classmethod
-    def of(cls, model: nn.Module, num_samples: int, batch_size: int, seed: int, output: Output) -> "FrozenNetwork":
-        """Build it."""
-        twin = twin_of(model)
-        return cls(twin, sites_of(twin), num_samples, batch_size, seed, output)
+    @functools.cached_property
+    def sites(self) -> list[ConcreteDropout]:
+        """All sites of the twin."""
+        return sites_of(self.twin)
 
     def outputs(self, x: Arguments, logits: Tensor) -> Tensor:
         """Evaluate functions with hard masks, (S, N, ...); those without drops are one."""

@@ -25,6 +25,7 @@ from gumdrop.networks.learn import learn_dropout
 from gumdrop.networks.plain_dropout import own_dropout
 from gumdrop.prediction.draws import Output
 from gumdrop.prediction.inputs import Inputs
+from gumdrop.prediction.twins import twin_of
 from gumdrop.training.data import arguments_of, check_data
 from gumdrop.training.epochs import mean_rates
 from gumdrop.training.frozen import FrozenNetwork, Rows
@@ -33,8 +34,6 @@ from gumdrop.training.strength import is_beyond_chance, mixture_log_likelihood
 AS_IT_IS, TEMPERATURE, ONE_RATE, EACH_LAYER = "as it is", "temperature", "one rate", "each layer"
 GRID = (-5.0, -4.0, -3.0, -2.0, -1.0)
 """Logits that the one rate is chosen from, .007 to .27."""
-LEAST_START = -3.0
-"""Where the logits of sites begin at least: masks that drop next to nothing have next to no gradient."""
 FOLDS = 4
 MOST_ROWS = 512
 """Held-out rows that are looked at: so many tell a gain of .01 nats where draws differ by .2."""
@@ -121,7 +120,7 @@ def fit_rates(
             f"got {num_samples}, {batch_size} and {num_rows}"
         )
     _place_sites(model)
-    network = FrozenNetwork.of(model, num_samples, batch_size, seed, output)
+    network = FrozenNetwork(twin_of(model), num_samples, batch_size, seed, output)
     order = torch.randperm(num_rows, generator=torch.Generator().manual_seed(seed))[:MOST_ROWS]
     device = next(model.parameters()).device
     rows = Rows(arguments_of(held_out[0], "held_out")[order].to(device), sent(held_out[1][order], device))
@@ -129,7 +128,9 @@ def fit_rates(
     with limited_threads(threads_for([model], num_samples * batch_size)):
         logits, scores, kept = _judged(network, rows, of_outputs)
     tempered = _tempered(of_outputs, network.outputs(rows.x, logits), rows.y)
-    _set_rates(model, logits)
+    with torch.no_grad():
+        for site, logit in zip(sites_of(model), logits.tolist(), strict=True):
+            site.scaled_logit.fill_(logit / UNIT)
     model.eval()
     gains = {name: each - scores[TEMPERATURE] for name, each in scores.items()}
     return FittedRates(
@@ -151,12 +152,6 @@ def _place_sites(model: nn.Module) -> None:
             learn_dropout(model)
     for *_, own in list(own_dropout(model, {})):
         setattr(own.module, own.attribute, 0.0)
-
-
-@torch.no_grad()
-def _set_rates(model: nn.Module, logits: Tensor) -> None:
-    for site, logit in zip(sites_of(model), logits.tolist(), strict=True):
-        site.scaled_logit.fill_(logit / UNIT)
 
 
 def _same(network: FrozenNetwork, logit: float) -> Tensor:
@@ -209,7 +204,7 @@ def _learned(network: FrozenNetwork, rows: Rows, likelihood: Likelihood, start: 
     noise = [uniform_noise((network.num_samples, site.num_units), generator=generator) for site in network.sites]
     order = torch.randperm(len(rows.y), generator=generator)
     size = min(network.batch_size, len(order))
-    logits = _same(network, max(start, LEAST_START)).requires_grad_()
+    logits = _same(network, max(start, -3.0)).requires_grad_()  # masks that drop next to nothing have no gradient
     log_t = torch.tensor(float(getattr(likelihood, "temperature", 1.0))).log().requires_grad_()
     groups = [{"params": [logits], "lr": LR}, {"params": [log_t], "lr": LR / 3}]
     optimizer = without_compiler(torch.optim.Adam)(groups, betas=(0.9, 0.99))

@@ -199,7 +199,11 @@ class _Single:
 
     def _losses(self, shard: BatchShard, totals: Tensor) -> Iterator[Tensor]:
         """The loss of this process, part by part; the mean over processes is that of the whole batch."""
-        _check_num_data(self.num_data, shard.num_rows)
+        if self.num_data < shard.num_rows:
+            raise ValueError(
+                f"`num_data` must be at least the batch of {shard.num_rows}, got {self.num_data}; it is the size of "
+                "the whole training set, over all processes"
+            )
         autocast, device = self.settings.autocast, device_of(self.model)
         share = shard.num_rows / self.group.world_size
         for i, (x, y, counted) in enumerate(shard.micro_batches, start=1):
@@ -224,14 +228,6 @@ class _Single:
             output = x[rows].to(log_variance.device).call(function)
             follow_residuals(log_variance, output, y[sent(rows, y.device)], steps, self.likelihood)
         log_variance.copy_(self.group.sum(log_variance) / self.group.world_size)
-
-
-def _check_num_data(num_data: int, batch: int) -> None:
-    if num_data < batch:
-        raise ValueError(
-            f"`num_data` must be at least the batch of {batch}, got {num_data}; it is the size of the whole training "
-            "set, over all processes"
-        )
 
 
 def _unsynchronised(network: nn.Module, wanted: bool) -> contextlib.AbstractContextManager[None]:

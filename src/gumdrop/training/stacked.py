@@ -38,12 +38,8 @@ from gumdrop.training.records import FitResult
 from gumdrop.training.settings import TrainingSettings, chosen
 from gumdrop.training.state import TrainingState
 
-ROWS_AT_ONCE = 2**16
-"""Rows of held-out data, counted once for each draw and model, that are evaluated in one call."""
 MOST_ENCODED = 2**24
 """Numbers that encoded inputs may take, 64 MiB."""
-ALONE = ("accumulate", "autocast")
-"""Settings that only the training of one model has."""
 
 
 def fit_stacked(
@@ -147,7 +143,7 @@ def _check_held_out(settings: TrainingSettings, keep_best: bool, held_out: Seque
         raise ValueError("`keep_best` needs `held_out` rows")
     if settings.patience is not None and not keep_best:
         raise ValueError("`patience` needs `keep_best=True`, so that the held-out rows are evaluated")
-    for name in ALONE:
+    for name in ("accumulate", "autocast"):
         if getattr(settings, name) != getattr(TrainingSettings, name):
             raise ValueError(f"`{name}` is for one model alone, see `gumdrop.training.fit`; leave it out")
 
@@ -229,7 +225,8 @@ class _Stacked:
             return None
         num_samples, totals = self.settings.validation_samples, []
         order, shares = self.held_out.once()
-        for rows in order.split(max(1, ROWS_AT_ONCE // (num_samples * len(self.data.sizes))), dim=1):
+        most = max(1, 2**16 // (num_samples * len(self.data.sizes)))  # which bounds memory
+        for rows in order.split(most, dim=1):
             x, y = self.held_out[rows]
             output = self.stack.drawn(x, num_samples, self.settings.seed)
             nll = self._nll(output.flatten(1, 2), y.repeat(1, num_samples, *[1] * (y.ndim - 2)))

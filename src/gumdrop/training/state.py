@@ -51,11 +51,11 @@ class TrainingState:
             if contents is not None:
                 self._load(path, contents)
 
-    def step(self, loss: Tensor | Iterable[Tensor], max_norm: float | None = None) -> None:
-        """Go one step down the gradient of a loss, or of the sum of parts made one by one, clipped to a norm."""
+    def step(self, losses: Iterable[Tensor], max_norm: float | None) -> None:
+        """Go one step down the gradient of the sum of losses, made one by one, clipped to a norm."""
         self.optimizer.zero_grad()
-        for part in [loss] if isinstance(loss, Tensor) else loss:
-            part.backward()
+        for loss in losses:
+            loss.backward()
         if max_norm is not None:
             _clip(self.model, max_norm)
         self.advance()
@@ -120,9 +120,7 @@ class TrainingState:
             "format": CHECKPOINT_FORMAT,
             "gumdrop": VERSION,
             "settings": self.settings,
-            "epochs": [
-                [vars(record) for record in records] for records in self.epochs
-            ],  # flat: `asdict` would copy them
+            "epochs": [list(map(vars, records)) for records in self.epochs],  # `asdict` would copy them
             "model": model,
             "optimizer": optimizer,
             "scheduler": self.scheduler.state_dict(),

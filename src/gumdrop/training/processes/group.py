@@ -13,6 +13,7 @@ import contextvars
 import dataclasses
 import datetime
 import functools
+import itertools
 import os
 import random
 import sys
@@ -30,7 +31,6 @@ from gumdrop.prediction.inputs import Arguments
 from gumdrop.training.data import deals_itself, pair_of
 
 T = TypeVar("T")
-LONGEST_WAIT = datetime.timedelta(days=7)
 LONGEST_FAREWELL = datetime.timedelta(seconds=30)
 _LONE: contextvars.ContextVar[bool] = contextvars.ContextVar("lone", default=False)
 
@@ -102,15 +102,9 @@ class ProcessGroup:
         """Cut the batches of an epoch into the shards of this process.
 
         The order of the rows comes from torch's random state, which must be the same everywhere; once it is drawn,
-        each process gets a random state of its own, so that no two draw the same masks.
-
-        Args:
-            data: Inputs and targets, or a loader. The batches of a loader whose sampler or stream gives each process
-                rows of its own are taken as they come, and one with fewer of them waits with a row that does not
-                count; those of any other loader are the same everywhere, and are cut.
-            batch_size: Rows of a step over all processes, where ``data`` is no loader.
-            accumulate: Micro-batches that this process cuts its shard into.
-            noise_seed: Seed of the masks, where there are several processes.
+        each process gets a random state of its own, so that no two draw the same masks. The batches of a loader whose
+        sampler or stream gives each process rows of its own are taken as they come, and one with fewer of them waits
+        with a row that does not count; those of any other loader are the same everywhere, and are cut.
 
         Yields:
             A shard for each step; all processes get the same number of steps and micro-batches.
@@ -149,7 +143,7 @@ class ProcessGroup:
 
     def _own_batches(self, loader: DataLoader[Any], accumulate: int) -> Iterator[BatchShard]:
         own, filler = ProcessGroup(), None
-        for batch in _endless(loader):
+        for batch in itertools.chain(map(pair_of, loader), itertools.repeat(None)):
             counts = self.gather(0 if batch is None else len(batch[0]))
             if not any(counts):
                 return
@@ -164,12 +158,6 @@ class ProcessGroup:
                         "processes, or data in more pieces"
                     )
                 yield BatchShard([(*filler, 0)] * accumulate, sum(counts))
-
-
-def _endless(loader: DataLoader[Any]) -> Iterator[tuple[Arguments, Tensor] | None]:
-    yield from map(pair_of, loader)
-    while True:
-        yield None
 
 
 def process_group() -> ProcessGroup:
@@ -196,7 +184,7 @@ def process_group() -> ProcessGroup:
 
 @functools.cache
 def _long_timeout_channel() -> Any:
-    return dist.new_group(backend="gloo", timeout=LONGEST_WAIT)
+    return dist.new_group(backend="gloo", timeout=datetime.timedelta(days=7))
 
 
 def with_long_timeout(group: ProcessGroup) -> ProcessGroup:

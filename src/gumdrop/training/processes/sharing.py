@@ -14,8 +14,6 @@ from gumdrop.training.records import FitResult
 from gumdrop.training.settings import TrainingSettings
 from gumdrop.training.stacked import fit_stacked
 
-PER_MODEL = ("train", "rows", "held_out", "weights")
-
 
 def fit_shared(
     models: Sequence[nn.Module],
@@ -35,10 +33,9 @@ def fit_shared(
     if group.world_size == 1:
         return fit_stacked(models, train, settings=settings, checkpoint=checkpoint, progress=progress, **options)
     mine = range(group.rank, len(models), group.world_size)
-    given: dict[str, Any] = {
-        name: [value[i] for i in mine] if name in PER_MODEL and value is not None else value
-        for name, value in {"train": train, **options}.items()
-    }
+    for name in ("rows", "held_out", "weights"):
+        if options.get(name) is not None:
+            options[name] = [options[name][i] for i in mine]
     if checkpoint is not None and group.rank:
         place = Path(checkpoint)
         checkpoint = place.with_name(f"{place.stem}-{group.rank}{place.suffix}")
@@ -46,11 +43,11 @@ def fit_shared(
     if mine:
         results = fit_stacked(
             [models[i] for i in mine],
-            given.pop("train"),
+            [train[i] for i in mine],
             settings=replace(settings, seed=settings.seed + 2**20 * group.rank),
             checkpoint=checkpoint,
             progress=group.is_first and progress,
-            **given,
+            **options,
         )
     found: dict[int, FitResult] = {}
     for part in group.gather([(i, models[i].state_dict(), result) for i, result in zip(mine, results, strict=True)]):

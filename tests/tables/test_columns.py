@@ -79,6 +79,7 @@ def test_a_decimal_mark_that_cannot_be_told_is_asked_for(tmp_path) -> None:
         (["1970-01-11T06:00:00.5Z"], "year-first", 10.25),
         (["1970-01-11T02:00+02:00"], "year-first", 10),
         (["1970-01-11 06:00:00+00"], "year-first", 10.25),  # as databases write it
+        (["1970-02", "1970-11"], "year-first", 31),
         (["11.1.1970"], "day-first", 10),
         (["11/1/1970", "25/1/1970"], "day-first", 10),
         (["1/11/1970", "1/25/1970"], "month-first", 10),
@@ -94,7 +95,9 @@ def test_dates_are_read(cells, order, day) -> None:
     assert np.isnan(days[len(cells) :]).all()
 
 
-@pytest.mark.parametrize("cells", [["2024", "2025"], ["1.5.6"], ["may 2024"], ["2024-01-01", "soon"], [None]])
+@pytest.mark.parametrize(
+    "cells", [["2024", "2025"], ["2011-12", "2012-13"], ["1.5.6"], ["may 2024"], ["2024-01-01", "soon"], [None]]
+)
 def test_what_is_no_date_is_not_taken_for_one(cells) -> None:
     assert order_of(pd.Series(cells, dtype=object)) is None
 
@@ -108,6 +111,9 @@ def test_cycles_follow_from_what_the_dates_cover() -> None:
     assert parts_of(np.arange(0.0, 400)) == ("season", "weekday")
     assert parts_of(np.arange(0.0, 70, 7)) == ()
     assert parts_of(np.array([0.0, 0.25, 7.5])) == ("hour",)
+    months = np.arange("2001-01", "2003-01", dtype="datetime64[M]").astype("datetime64[D]").astype(float)
+    assert parts_of(months) == ("season",)
+    assert parts_of(months + 14) == ("season", "weekday")
 
 
 def test_a_cycle_of_weekdays_needs_three() -> None:

@@ -32,6 +32,7 @@ def mixed(num_rows: int = 40) -> pd.DataFrame:
             "seen": np.array([datetime.date(2020, 1, 2), pd.NaT] * half, dtype=object),
             "sparse": pd.arrays.SparseArray([0.0, 2.5] * half),
             "mixed": ["a", 3] * half,
+            "wave": np.array([1 + 2j, 3] * half),
         },
         index=range(100, 100 + num_rows),
     )
@@ -85,6 +86,9 @@ def test_frames_that_cannot_be_used_say_why() -> None:
             read_table(columns)
     with pytest.raises(TableError, match="several columns named a"):
         read_table(pd.DataFrame([[1, 2]], columns=["a", "a "]))
+    waits = pd.to_timedelta(np.arange(40) % 4, unit="h")
+    with pytest.raises(TableError, match=r"'w' holds durations, such as '0 days 00:00:00': give them as numbers"):
+        fit_table(pd.DataFrame({"w": waits, "y": np.arange(40.0)}), "y", settings=ALONE)
     with pytest.raises(TableError, match="leave `stream` away"):
         fit_table(mixed(), "number", settings=FitSettings(stream=True))
 

@@ -29,6 +29,7 @@ _INTEGER = re.compile(r"[+-]?\d{1,300}(\.0*)?")
 _DECIMAL = re.compile(r"[+-]?\d*\.\d+")
 _YES_NO = ({"true", "false"}, {"yes", "no"}, {"y", "n"}, {"t", "f"})
 _MARKS = re.compile(r"[$€£¥%\s'’]")
+_YEAR_MONTH = re.compile(r"\d{4}-(?:0[1-9]|1[0-2])")
 _YEAR, _MONTH, _DAY = r"(?P<year>\d{4})", r"(?P<month>\d\d?)", r"(?P<day>\d\d?)"
 _ORDERS = {
     "year-first": (_YEAR, _MONTH, _DAY),
@@ -165,7 +166,8 @@ def _place(categories: Sequence[str], text: str) -> float:
 
 
 def _days(text: str, order: str) -> float:
-    """Read a date as days since 1970-01-01, in UTC where it has an offset."""
+    """Read a date as days since 1970-01-01, in UTC where it has an offset; a month alone is its first day."""
+    text = f"{text}-01" if _YEAR_MONTH.fullmatch(text) else text
     match = _DATES["year-first"].fullmatch(text) or _DATES[order].fullmatch(text)
     if match is None:
         raise ValueError(text)

@@ -74,8 +74,8 @@ def _pandas(table: object) -> pd.DataFrame:
 
 def _is_kept(dtype: Any) -> bool:
     """Whether cells are numbers or dates as they are; all else is known by its spelling, as in a file."""
-    numeric = pd.api.types.is_numeric_dtype(dtype) and not pd.api.types.is_bool_dtype(dtype)
-    dense = not isinstance(dtype, pd.SparseDtype)
+    is_real = not pd.api.types.is_bool_dtype(dtype) and not pd.api.types.is_complex_dtype(dtype)
+    numeric, dense = pd.api.types.is_numeric_dtype(dtype) and is_real, not isinstance(dtype, pd.SparseDtype)
     return dense and (numeric or pd.api.types.is_datetime64_any_dtype(dtype))
 
 

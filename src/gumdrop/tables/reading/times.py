@@ -14,6 +14,7 @@ _TIME = r"(?:[ T]+(\d{1,2}):(\d\d)(?::(\d\d)(?:[.,]\d+)?)?\s*(Z|[+-]\d\d(?::?\d\
 _YEAR_FIRST = re.compile(rf"(\d{{4}})([-/.])(\d\d?)\2(\d\d?){_TIME}")
 _YEAR_LAST = re.compile(rf"(\d\d?)([-/.])(\d\d?)\2(\d{{4}}){_TIME}")
 _SHORT_YEAR = re.compile(rf"(\d\d?)([-/.])(\d\d?)\2(\d\d){_TIME}")
+_YEAR_MONTH = re.compile(r"\d{4}-(?:0[1-9]|1[0-2])")
 DAYS_OF_A_YEAR = 365.25
 DatePart = Literal["season", "weekday", "hour"]
 """Cycles that dates may go through."""
@@ -34,10 +35,10 @@ def order_of(column: pd.Series) -> Dates | None:
     """Return the order in which a column writes dates; None if some cell holds something else.
 
     A year of four digits comes first, or last; then dots mean that the day comes first, and with other marks a number
-    above 12 tells the day from the month.
+    above 12 tells the day from the month. A year and a month, as ISO 8601 writes them, are the first day of that month.
 
     Example:
-        >>> order_of(pd.Series(["2024-03-01", "2023-12-24 18:30"])).order
+        >>> order_of(pd.Series(["2024-03-01", "2023-12-24 18:30", "2022-05"])).order
         'year-first'
         >>> order_of(pd.Series(["1/2/2024", "1/31/2024"])).order
         'month-first'
@@ -46,7 +47,7 @@ def order_of(column: pd.Series) -> Dates | None:
     """
     if pd.api.types.is_datetime64_any_dtype(column):
         return Dates("year-first", "")
-    texts = [str(value).strip() for value in column.dropna().unique()]
+    texts = [_to_the_day(str(value)) for value in column.dropna().unique()]
     if not texts:
         return None
     if all(map(_YEAR_FIRST.fullmatch, texts)):
@@ -68,9 +69,14 @@ def parse_dates(column: pd.Series, order: Order) -> np.ndarray:
     if pd.api.types.is_datetime64_any_dtype(column):
         return _days(pd.to_datetime(column, utc=True))
     codes, distinct = pd.factorize(column)
-    stamps = pd.Series([_stamp(str(value).strip(), order) for value in distinct], dtype=object)
+    stamps = pd.Series([_stamp(_to_the_day(str(value)), order) for value in distinct], dtype=object)
     read = pd.to_datetime(stamps, errors="coerce", utc=True, format="ISO8601")
     return np.append(_days(read), np.nan)[codes]
+
+
+def _to_the_day(text: str) -> str:
+    text = text.strip()
+    return f"{text}-01" if _YEAR_MONTH.fullmatch(text) else text
 
 
 def _stamp(text: str, order: Order) -> str | None:
@@ -98,7 +104,9 @@ def _days(dates: pd.Series) -> np.ndarray:
 def parts_of(days: np.ndarray) -> tuple[DatePart, ...]:
     """Which cycles the dates of a training table go through, beside the days themselves."""
     has = {"season": np.ptp(days) >= DAYS_OF_A_YEAR, "hour": np.ptp(days % 1) > 0}
-    has["weekday"] = len(np.unique(np.floor(days) % 7)) >= 3
+    dates = np.floor(days).astype("datetime64[D]")
+    monthly = bool(np.all(dates == dates.astype("datetime64[M]")))  # whose weekdays are those of the calendar
+    has["weekday"] = not monthly and len(np.unique(np.floor(days) % 7)) >= 3
     return tuple(part for part in get_args(DatePart) if has[part])
 
 

@@ -1,5 +1,6 @@
 """Decide what each column of a training table is and which labels are its categories, or say why it cannot be told."""
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
@@ -38,6 +39,7 @@ FEW_DISTINCT = 10
 _MANY_DISTINCT = 50  # beyond here text that rarely repeats is taken for free text or an identifier
 _MAX_CATEGORIES = 1000
 _OFTEN, _MOST_COMMON = 10, 300  # rows of a label that is common, and how many of these are told apart
+_DURATION = re.compile(r"-?\d+ days [+-]?\d\d:\d\d:\d\d(?:\.\d+)?")  # as pandas writes it
 _LEAST_LABELS = 10  # rows from which on texts that all differ are an identifier
 
 
@@ -239,6 +241,10 @@ def categories_of(name: str, column: pd.Series, *, is_target: bool = False) -> t
             )
         value = f"{spelled_numbers(cells, next(iter(spelling.decimals))).iloc[0]:.12g}"
         raise TableError(f"column {name!r} holds numbers as text, {example}: write {value}, or {way_out}")
+    if all(map(_DURATION.fullmatch, distinct)):
+        raise TableError(
+            f"column {name!r} holds durations, {example}: give them as numbers, such as hours, or {way_out}"
+        )
     number_like = pd.to_numeric(pd.Series(distinct).str.replace(",", ""), errors="coerce").notna()
     if k > FEW_DISTINCT and number_like.mean() > 0.5:
         why, mend = "not a number, unlike most of the column", f"correct it, leave unknown cells blank, or {way_out}"

@@ -117,7 +117,7 @@ class ConcreteDropoutClassifier(ClassifierMixin, ConcreteDropoutEnsemble):
     def _network(self, num_inputs: int, architecture: Architecture, encoding: PiecewiseLinear | None) -> nn.Module:
         return architecture.network(num_inputs, len(self.classes_), encoding, homoscedastic_noise=False)
 
-    def partial_fit(
+    def partial_fit(  # type: ignore[override]  # the order of scikit-learn
         self, X: ArrayLike, y: ArrayLike, classes: ArrayLike | None = None, sample_weight: ArrayLike | None = None
     ) -> Self:
         """Add rows to those of earlier calls, and train on all of them: the same model as `fit` on all at once.
@@ -136,7 +136,7 @@ class ConcreteDropoutClassifier(ClassifierMixin, ConcreteDropoutEnsemble):
         """
         if classes is not None:
             self._given = np.unique(np.asarray(classes))
-        return self._grow(X, y, sample_weight)
+        return super().partial_fit(X, y, sample_weight)
 
     def predict_distribution(self, X: ArrayLike) -> ClassificationPrediction:
         """Predict class probabilities, with entropies and the mutual information of label and function, in nats.

@@ -149,8 +149,23 @@ class ConcreteDropoutEnsemble(ConformalEstimator, BaseEstimator):
         self.n_iter_ = sizes[1]
         return self
 
-    def _grow(self, X: Any, y: Any, sample_weight: Any) -> Self:
-        """Add rows to those of earlier calls, and train on all of them."""
+    def partial_fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
+        """Add rows to those of earlier calls, and train on all of them: the same model as `fit` on all at once.
+
+        The rows are kept in the estimator. As their number grows, less is unknown, and the learned rates fall. After
+        `fit`, which keeps no rows, the first call begins anew.
+
+        Args:
+            X: Inputs, shape (n_samples, n_features).
+            y: Targets, as `fit` takes them, of one kind in all calls.
+            sample_weight: A row of weight 3 counts as three equal rows, one of weight 0 not at all.
+
+        Returns:
+            This estimator.
+
+        Raises:
+            ValueError: If what is known of targets is told by other fields than in earlier calls.
+        """
         seen: tuple[np.ndarray, ...] | None = getattr(self, "_seen", None)
         accepted = {} if seen is None else {"ensure_min_samples": 1, "reset": False}
         inputs, targets = self._checked(X, y, **accepted)
@@ -258,7 +273,6 @@ class ConcreteDropoutEnsemble(ConformalEstimator, BaseEstimator):
 
     def _draw(self, X: Any) -> Any:
         """Predict validated rows, dense or sparse, in the units of the networks."""
-        check_is_fitted(self)
         x = torch.from_numpy(((X.toarray() if issparse(X) else X) - self._center) / self._scale)
         device = next(self.ensemble_.parameters()).device
         prediction = self.ensemble_.predict(x.to(device), num_samples=self.n_mc_samples, seed=self._seed)

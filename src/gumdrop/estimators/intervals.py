@@ -8,9 +8,6 @@ from numpy.typing import ArrayLike
 from sklearn.compose import TransformedTargetRegressor
 from sklearn.pipeline import Pipeline
 
-ROUNDING = 1e-9
-"""Of the largest number, below which a step back between quantiles is one of rounding."""
-
 
 def predict_quantiles(model: Any, X: ArrayLike, quantiles: Sequence[float] = (0.05, 0.5, 0.95)) -> np.ndarray:
     """Predict quantiles with a regressor that stands in a pipeline, a search, or behind a transformed target.
@@ -85,7 +82,7 @@ def _transformed_back(model: TransformedTargetRegressor, X: ArrayLike, quantiles
     if found.ndim != 2:
         raise ValueError("`model` must have one target behind its transform, got several: fit one model for each")
     back = np.stack([model.transformer_.inverse_transform(each[:, None])[:, 0] for each in found.T], axis=1)
-    steps, rounding = np.diff(back, axis=1), ROUNDING * np.abs(back).max()
+    steps, rounding = np.diff(back, axis=1), 1e-9 * np.abs(back).max()  # a step back of less is one of rounding
     if not ((steps >= -rounding).all() or (steps <= rounding).all()):
         raise ValueError(
             "the inverse transform of the target in `model` must rise or fall throughout, or quantiles are not carried "

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import torch
@@ -14,9 +14,9 @@ from sklearn.base import MultiOutputMixin, RegressorMixin
 from sklearn.utils import check_consistent_length, check_random_state
 from sklearn.utils.validation import validate_data
 from torch import Tensor, nn
+from torch.special import log_ndtr
 
 from gumdrop.ensembles import Architecture, RegressionEnsemble
-from gumdrop.estimators.draws import functions_of_rows
 from gumdrop.estimators.ensemble import NUMBERS, ConcreteDropoutEnsemble
 from gumdrop.estimators.part_known import ends_of, is_event, records_of
 from gumdrop.estimators.rows import chunks, distinct, moments
@@ -29,9 +29,6 @@ from gumdrop.machine.recording import atoms_of, stand_ins, stays_positive, steps
 if TYPE_CHECKING:
     from gumdrop.estimators.streaming import StreamedColumns
     from gumdrop.tables.schema.schema import Target
-
-FARTHEST = 8.0
-"""Standard deviations that noise reaches."""
 
 
 class ConcreteDropoutRegressor(MultiOutputMixin, RegressorMixin, ConcreteDropoutEnsemble):
@@ -129,22 +126,6 @@ class ConcreteDropoutRegressor(MultiOutputMixin, RegressorMixin, ConcreteDropout
         num_outputs = len(self._y_center) + len(self._ends.atoms)
         return architecture.network(num_inputs, num_outputs, encoding, homoscedastic_noise=True)
 
-    def partial_fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
-        """Add rows to those of earlier calls, and train on all of them: the same model as `fit` on all at once.
-
-        The rows are kept in the estimator. As their number grows, less is unknown, and the learned rates fall. After
-        `fit`, which keeps no rows, the first call begins anew.
-
-        Args:
-            X: Inputs, shape (n_samples, n_features).
-            y: Targets, as `fit` takes them, of one kind in all calls.
-            sample_weight: A row of weight 3 counts as three equal rows, one of weight 0 not at all.
-
-        Returns:
-            This estimator.
-        """
-        return self._grow(X, y, sample_weight)
-
     def predict_distribution(self, X: ArrayLike) -> RegressionPrediction:
         """Predict a mixture of Gaussians for each row, with the epistemic and the aleatoric part of its variance.
 
@@ -219,7 +200,7 @@ class ConcreteDropoutRegressor(MultiOutputMixin, RegressorMixin, ConcreteDropout
         prediction = self.predict_distribution(X)
         means, variances = (part.cpu() for part in prediction.components())
         scale, rows = prediction.scale, np.arange(means.shape[1])
-        drawn = functions_of_rows(means, variances, scale, n_samples, random)
+        drawn = _functions_of_rows(means, variances, scale, n_samples, random)
         mean, std = means[drawn, rows].numpy(), variances[drawn, rows].sqrt().numpy()
         sizes = self.ensemble_.noise.tail_factors(len(means)).sqrt().squeeze(1).cpu().numpy()
         std *= sizes[random.randint(len(sizes), size=mean.shape[:2])] / sizes[drawn]
@@ -228,7 +209,7 @@ class ConcreteDropoutRegressor(MultiOutputMixin, RegressorMixin, ConcreteDropout
             noise = noise @ torch.linalg.cholesky(prediction.correlation).cpu().numpy().T
         if scale.cuts and scale.kind != "censored":  # from what is left above the bound
             least = ndtr((scale.floor - mean) / std)
-            noise = ndtri(least + (1 - least) * random.uniform(size=mean.shape)).clip(max=FARTHEST)
+            noise = ndtri(least + (1 - least) * random.uniform(size=mean.shape)).clip(max=8.0)
             noise = np.maximum(noise, (scale.floor - mean) / std)  # however far the floor is
         values = scale.from_gaussian(torch.from_numpy(mean + std * noise)).numpy()
         if scale.counts:
@@ -282,6 +263,21 @@ class ConcreteDropoutRegressor(MultiOutputMixin, RegressorMixin, ConcreteDropout
         parts = [of(self._distribution(validated[part])) for part in chunks(validated.shape[0])]
         whole = [torch.cat(each).cpu().numpy() for each in zip(*parts, strict=True)]
         return [each[:, 0] if self._single else each for each in whole]
+
+
+def _functions_of_rows(means: Tensor, variances: Tensor, scale: TargetScale, count: int, random: Any) -> np.ndarray:
+    """Which function each row has in each draw, (count, N): one for all, but where rows are cut off the first kept."""
+    drawn = random.randint(len(means), size=(count, 1)).repeat(means.shape[1], 1)
+    if scale.cuts and scale.kind != "censored" and not scale.counts:
+        left = log_ndtr((means - scale.floor) / variances.sqrt())[:, :, 0].numpy()
+        left, level = left - left.max(0), np.log(random.uniform(size=count))
+        draws, rows = np.nonzero(level[:, None] > left[drawn, np.arange(means.shape[1])])
+        while len(rows):
+            function, level = random.randint(len(means), size=count)[draws], np.log(random.uniform(size=count))[draws]
+            drawn[draws, rows] = function
+            waits = level > left[function, rows]
+            draws, rows = draws[waits], rows[waits]
+    return drawn
 
 
 def _scale_of(targets: np.ndarray) -> TargetScale:

@@ -14,7 +14,6 @@ from gumdrop.ensembles.folds import stretches_of
 from gumdrop.ensembles.rows import MIN_ROWS
 from gumdrop.training import RowSource
 
-MISSING = {"None", "nan", "NaT", "<NA>"}
 MOST_DENSE = 2**27
 """Cells of a sparse matrix that are made dense, a gigabyte in float64."""
 ROWS_AT_ONCE = 8192
@@ -141,7 +140,7 @@ def held_together(groups: Any, times: Any, weights: np.ndarray) -> np.ndarray | 
 
 def _missing(values: np.ndarray) -> bool:
     if values.dtype.kind == "O":
-        return any(str(value) in MISSING for value in values)
+        return any(str(value) in ("None", "nan", "NaT", "<NA>") for value in values)
     return bool(values.dtype.kind in "fmM" and (values != values).any())  # NaN and NaT differ from themselves
 
 

@@ -17,9 +17,6 @@ from gumdrop.tables.streams.pieces import TableStream
 from gumdrop.tables.streams.rows import StreamedRows
 from gumdrop.tables.streams.survey import Moments, Survey, survey, with_moments
 
-HELD_OUT_ROWS = 4096
-"""Rows that do not train: they set the noise of numbers, and pick the epoch."""
-
 
 @dataclass(frozen=True, eq=False)
 class StreamedColumns:
@@ -82,7 +79,8 @@ def open_columns(
     names = [name for name in stream.names if name != target] if columns is None else list(columns)
     if not names or target in names:
         raise ValueError(f"`columns` must name columns other than the target {target!r}, got {names}")
-    found = survey(stream, target, columns=names, sample_rows=HELD_OUT_ROWS, seed=seed)
+    # So many rows do not train: they set the noise of numbers, and pick the epoch.
+    found = survey(stream, target, columns=names, sample_rows=4096, seed=seed)
     if found.num_known < MIN_ROWS:
         raise ValueError(f"an ensemble needs at least {MIN_ROWS} rows beside the held-out ones, got {found.num_known}")
     for name in names:

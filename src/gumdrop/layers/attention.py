@@ -167,22 +167,16 @@ def attention_forward(
     is_causal: bool = False,
 ) -> tuple[Tensor, Tensor | None]:
     """Run an attention module with its sites; without an active one, exactly as PyTorch does."""
-    options: dict[str, Any] = {
-        "key_padding_mask": key_padding_mask,
-        "need_weights": need_weights,
-        "attn_mask": attn_mask,
-        "average_attn_weights": average_attn_weights,
-        "is_causal": is_causal,
-    }
+    options = (need_weights, attn_mask, average_attn_weights, is_causal)
     sites: Any = module.concrete_dropout
     if not any(site.is_active for site in sites.values()):
-        return type(module).forward(module, query, key, value, **options)
+        return type(module).forward(module, query, key, value, key_padding_mask, *options)
     if query.dim() == 2:  # no batch: one example of its own
         batch_dim = 0 if module.batch_first else 1
         query, key, value = _map_inputs(lambda x: x.unsqueeze(batch_dim), query, key, value)
         if key_padding_mask is not None:
-            options["key_padding_mask"] = key_padding_mask.unsqueeze(0)
-        output, weights = attention_forward(module, query, key, value, **options)
+            key_padding_mask = key_padding_mask.unsqueeze(0)
+        output, weights = attention_forward(module, query, key, value, key_padding_mask, *options)
         return output.squeeze(batch_dim), None if weights is None else weights.squeeze(0)
     _check_inputs(module, query, key, value)
     if is_causal and attn_mask is None:

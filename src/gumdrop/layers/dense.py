@@ -23,9 +23,7 @@ WeightMatrix = Callable[[nn.Module], Tensor]
 """Gives a layer's weight as a matrix (rows, K): column k is what dropping input unit k zeroes."""
 
 
-def drop_input(
-    module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any] | None = None
-) -> tuple[Any, Any] | None:
+def drop_input(module: nn.Module, args: tuple[Any, ...], kwargs: Any = None) -> tuple[Any, Any] | None:
     """Forward pre-hook: pass the layer's input, positional or by keyword, through its site."""
     site = module._modules.get(SITE)  # at every call, and `get_submodule` takes ten times as long
     if site is None or kwargs is None:

@@ -133,11 +133,7 @@ class ConcreteDropout(nn.Module):
             self.scaled_logit.fill_((math.log(self.initial_p) - math.log1p(-self.initial_p)) / UNIT)
 
     def start_at(self, p: float) -> None:
-        """Set the rate, and what it starts from.
-
-        Args:
-            p: Drop probability, in (0, 1).
-        """
+        """Set the rate to a drop probability in (0, 1), and what it starts from."""
         self.initial_p = p
         self.reset_parameters()
 
@@ -202,19 +198,7 @@ class ConcreteDropout(nn.Module):
             self.register_buffer("scaled_logit", scaled_logit)
 
     def factor(self, x: Tensor) -> Tensor:
-        """Give the factor that multiplies ``x``: that of ``factor_source``, else a fresh one.
-
-        Args:
-            x: The layer's input.
-
-        Returns:
-            ``z / (1 - p)``, in float32 or float64, in a shape that broadcasts to ``x``, with size 1 wherever the mask
-            is shared.
-
-        Raises:
-            ValueError: If ``x`` has not ``num_units`` at ``feature_dim``.
-            TypeError: If ``x`` is not a floating tensor.
-        """
+        """Give what multiplies ``x``, of size 1 wherever the mask is shared: that of ``factor_source``, else afresh."""
         shape = self._mask_shape(x)
         if self.factor_source is not None:
             factor = self.factor_source(self, x)
@@ -237,18 +221,7 @@ class ConcreteDropout(nn.Module):
         return x.shape[self.batch_dim] if self._has_rows(x) else 1
 
     def factor_shape(self, shape: Sequence[int], leading: int = 0) -> list[int]:
-        """Check the shape of an input, and give that of a factor for all rows.
-
-        Args:
-            shape: Shape of the input.
-            leading: Number of dimensions in front that cannot hold the units.
-
-        Returns:
-            Size 1 for all dimensions but that of the units.
-
-        Raises:
-            ValueError: If the input has not ``num_units`` at ``feature_dim``.
-        """
+        """Check the shape of an input, with no units in ``leading`` dimensions; give that of a factor for all rows."""
         dim = len(shape) + self.feature_dim
         if dim < leading or shape[dim] != self.num_units:
             raise ValueError(

@@ -18,8 +18,6 @@ SKIPPED = 50
 """The same of a site that has acted before: layers may be skipped at random."""
 STEPS = 10
 """Steps of the weights without one of the rate before it is reported; some train both in turns."""
-RARE = 0.1
-"""Expected number of dropped units, in all draws together, below which a prediction has no epistemic part."""
 
 
 def watch_training(blocks: Sequence[Block], *, batch: int, num_data: int) -> bool:
@@ -86,7 +84,8 @@ def _listed(names: list[str], most: int = 3) -> str:
 def watch_rates(sites: Sequence[ConcreteDropout], rates: Sequence[Sequence[float]], num_samples: int) -> None:
     """Warn, once for each model, if its learned rates are so small that no draw of a prediction will drop a unit."""
     expected = num_samples * sum(site.num_units * sum(p) / len(p) for site, p in zip(sites, rates, strict=True))
-    if not expected < RARE or any(site.use.told for site in sites) or all(site.is_fixed for site in sites):
+    is_rare = expected < 0.1  # dropped units, in all draws together: then a prediction has no epistemic part
+    if not is_rare or any(site.use.told for site in sites) or all(site.is_fixed for site in sites):
         return
     for site in sites:
         site.use.told = True

@@ -60,9 +60,9 @@ def reads_one_unit(module: nn.Module, matrix: WeightMatrix | None = None) -> boo
 
 def choose(
     model: nn.Module,
-    wanted: Callable[..., bool],
+    wanted: Callable[[str, nn.Module], bool],
+    predicate: Callable[[str, nn.Module], bool] | None,
     custom: Mapping[type[nn.Module], WeightMatrix],
-    *,
     embeddings: bool,
     recurrent: bool,
     named: frozenset[str],
@@ -79,7 +79,7 @@ def choose(
         is_asked_for = matrix is not None or (kind is not None and (embeddings or not kind.is_on_request))
         reason = _nothing_to_convert(module, kind, is_asked_for) or idle.get(id(module))
         surprise = None if reason else _cannot_convert(module, kind, matrix is not None)
-        if not (reason or (wanted(name, module, predicate=None) if surprise else wanted(name, module))):
+        if not (reason or (wanted(name, module) and (surprise or predicate is None or predicate(name, module)))):
             reason = "excluded by `include`, `exclude`, `types` or `predicate`"
         has_rest = isinstance(module, nn.RNNBase) and (recurrent or module.num_layers > 1)  # to drop, beside its input
         if not (reason or surprise or name in named or has_rest) and reads_one_unit(module, matrix):

@@ -33,10 +33,6 @@ from gumdrop.networks.tracing import Neighbours, dropout_neighbours
 Model = TypeVar("Model", bound=nn.Module)
 
 
-HIGHEST_TEMPERATURE = 0.5
-"""Of relaxed masks that are still like those of a prediction; `gumdrop reproduce starts` compares."""
-
-
 def learn_dropout(
     model: Model,
     *,
@@ -127,15 +123,14 @@ def learn_dropout(
     way, learns, named = plain_dropout, plain_dropout == "learn", frozenset(include)
     neighbours = list(dropout_neighbours(model, tuple(_types_of_layers(model, functions))))
     fed, inside = layers_with_dropout(model, neighbours) if learns else ([], [])
-    wanted = functools.partial(_is_wanted, (*include, *fed, *inside), tuple(exclude), types, predicate=predicate)
-    layers, left, unexpected = choose(model, wanted, functions, embeddings=embeddings, recurrent=recurrent, named=named)
+    wanted = functools.partial(_is_wanted, (*include, *fed, *inside), exclude, types)
+    layers, left, unexpected = choose(model, wanted, predicate, functions, embeddings, recurrent, named)
     if not (layers or learns):
         raise ValueError(_nothing_to_convert(left))
-    where = functools.partial(_where, model, _time_first_modules(model), tuple(time_first))
+    where = functools.partial(_where, model, _time_first_modules(model), time_first)
     make_site = functools.partial(_site, where, p=p, per_unit=per_unit, temperature=temperature)
     replaced = _place(model, layers, make_site, functions, neighbours, named, (*include, *fed), recurrent=recurrent)
-    make_in_place = functools.partial(_in_place, where, temperature)
-    settled = settle(model, way, custom or {}, make_in_place, neighbours, tuple(exclude))
+    settled = settle(model, way, custom or {}, functools.partial(_in_place, where, temperature), neighbours, exclude)
     if not (layers or settled.in_place):
         raise ValueError(_nothing_to_convert(left | settled.left))
     if not _calls_each_site_once(model):
@@ -188,7 +183,7 @@ def _check_arguments(
         )
     if plain_dropout not in ("keep", "remove", "learn"):
         raise ValueError(f'`plain_dropout` must be "keep", "remove" or "learn", got {plain_dropout!r}')
-    if temperature > HIGHEST_TEMPERATURE:
+    if temperature > 0.5:  # `gumdrop reproduce starts` compares
         warn(
             f"`temperature={temperature:g}` makes masks that are neither near 0 nor near 1, so that training does not "
             "see the dropout that predictions draw; 0.1 is the usual choice"
@@ -210,7 +205,7 @@ def _types_of_layers(model: nn.Module, functions: Mapping[type[nn.Module], Weigh
 
 
 def _where(
-    model: nn.Module, transposed: set[int], time_first: tuple[str, ...], name: str, module: nn.Module
+    model: nn.Module, transposed: set[int], time_first: Sequence[str], name: str, module: nn.Module
 ) -> dict[str, Any]:
     """Device and dtype of the rates of a module, those of the weights around it, and the dimension of its examples."""
     weight = next(module.parameters(), None)
@@ -245,21 +240,9 @@ def _listed(reasons: Mapping[str, str], most: int = 5) -> str:
     return "; ".join(listed[:most]) + (f"; and {len(listed) - most} more" if len(listed) > most else "")
 
 
-def _is_wanted(
-    include: tuple[str, ...],
-    exclude: tuple[str, ...],
-    types: Any,
-    name: str,
-    layer: nn.Module,
-    *,
-    predicate: Callable[[str, nn.Module], bool] | None,
-) -> bool:
-    return (
-        _matches(name, include)
-        and not _matches(name, exclude)
-        and (types is None or isinstance(layer, types))
-        and (predicate is None or predicate(name, layer))
-    )
+def _is_wanted(include: Sequence[str], exclude: Sequence[str], types: Any, name: str, layer: nn.Module) -> bool:
+    is_named = _matches(name, include) and not _matches(name, exclude)
+    return is_named and (types is None or isinstance(layer, types))
 
 
 def _matches(name: str, patterns: Sequence[str]) -> bool:

@@ -1,7 +1,7 @@
 """The dropout that a model has of its own: what layers take over, what learns its rate where it is, and what stays."""
 
 import fnmatch
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, cast
 
 from torch import nn
@@ -153,7 +153,7 @@ def settle(
     custom: Mapping[type[nn.Module], object],
     make_site: Callable[[str, OwnDropout], SiteMaker],
     neighbours: Iterable[Neighbours],
-    exclude: tuple[str, ...],
+    exclude: Sequence[str],
 ) -> Settled:
     """Keep, remove or learn the dropout that no layer has taken over."""
     settled, idle = Settled({}, {}, {}), set_aside(model)[1]

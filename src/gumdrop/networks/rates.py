@@ -15,8 +15,6 @@ from gumdrop.networks.learn import Model
 
 Groups = list[dict[str, Any]]
 """Parameters with their options, as the optimisers of torch take them."""
-RATE_LR = 0.005
-"""Learning rate of the rates: a few hundred steps of Adam bring a rate wherever it wants to be."""
 RATE_EPS = 1e-20
 """What Adam adds to the size of a gradient. That of the logit of a small rate p is proportional to p: under the usual
 1e-8, a rate of 1e-8 stays where it is, whatever it is asked for later. Below 1e-22 rates stay nevertheless: the squares
@@ -118,7 +116,7 @@ def _blocks(model: nn.Module) -> list[Any]:
     return blocks
 
 
-def parameter_groups(model: nn.Module, *, weight_decay: float = 0.0, rate_lr: float | None = RATE_LR) -> Groups:
+def parameter_groups(model: nn.Module, *, weight_decay: float = 0.0, rate_lr: float | None = 0.005) -> Groups:
     """Split the parameters for an optimiser, so that rates move, and weight decay reaches neither them nor noise.
 
     Decay on a logit pulls its rate to 0.5, whatever the data say, and decay on a log variance pulls it to 0.
@@ -131,7 +129,8 @@ def parameter_groups(model: nn.Module, *, weight_decay: float = 0.0, rate_lr: fl
         model: A converted model.
         weight_decay: Decay of all other parameters, at least 0. The objective has the prior's own pull on the
             weights in it, so 0 is the consistent choice.
-        rate_lr: Learning rate of the rates; that of the optimiser if None.
+        rate_lr: Learning rate of the rates, at which a few hundred steps of Adam bring a rate wherever it wants to be;
+            that of the optimiser if None.
 
     Returns:
         Parameter groups: the weights, the logits, and the noise variances where there are any; the last two

@@ -17,6 +17,7 @@ from gumdrop.functional.masks import dropout_scale
 from gumdrop.functional.noise import uniform_noise
 from gumdrop.layers import ConcreteDropout
 from gumdrop.layers.attach import check_rates
+from gumdrop.layers.factors import bernoulli_factors
 from gumdrop.layers.kinds import inner_dropout
 from gumdrop.layers.numbers import keep_asking
 from gumdrop.layers.passes import drawn_once
@@ -126,18 +127,6 @@ class Stochastic(NamedTuple):
         return not (self.plain or self.inside)
 
 
-class Given:
-    """Source of a factor that is known, (1, K) or (rows, K)."""
-
-    def __init__(self, factor: Tensor) -> None:
-        self.factor, self.was_used = factor, False
-
-    def __call__(self, site: ConcreteDropout, x: Tensor) -> Tensor:
-        """Give it, on the device of the input."""
-        self.was_used = True
-        return sent(self.factor, x.device)
-
-
 class _Lasting:
     """Source of the factor of a drawn function, for as many units as the site has by now."""
 
@@ -156,17 +145,11 @@ class _Lasting:
         return sent(self.factor, x.device)
 
 
-class _Fresh:
-    """Source of new factors for each call, or for each pass over the model."""
-
-    def __init__(self, noise: MaskNoise, number: int, shared: bool) -> None:
-        self.noise, self.number, self.shared = noise, number, shared
-
-    def __call__(self, site: ConcreteDropout, x: Tensor) -> Tensor:
-        rows = site.rows_of(x)
-        size = (1 if self.shared else rows, site.num_units)
-        fresh = functools.partial(self.noise.of, self.number, size, site.scaled_logit.dtype)
-        return dropout_scale(site.p_logit, sent(drawn_once(site.use, (rows, id(self)), fresh), x.device), hard=True)
+def _fresh(noise: MaskNoise, number: int, shared: bool, site: ConcreteDropout, rows: int) -> Tensor:
+    """Draw new noise of a site for each call, or for each pass over the model."""
+    size = (1 if shared else rows, site.num_units)
+    draw = functools.partial(noise.of, number, size, site.scaled_logit.dtype)
+    return drawn_once(site.use, (rows, id(noise)), draw)
 
 
 class PlainDrop:
@@ -243,7 +226,7 @@ def draw(model: Model, *, seed: int | None = None, fresh: bool = False, shared: 
     drawn, sites, drops = switched_on(model, noise, maskless=fresh, fresh=fresh, shared=shared or not fresh)
     for number, site in enumerate(sites):
         if fresh:
-            site.factor_source = _Fresh(noise, number, shared)
+            site.factor_source = bernoulli_factors(functools.partial(_fresh, noise, number, shared))
         else:
             site.factor_source = _Lasting(site, noise, number)
     for drop in drops:

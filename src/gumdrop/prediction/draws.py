@@ -20,7 +20,7 @@ from gumdrop.layers.attach import check_rates, is_watched
 from gumdrop.layers.watch import watch_rates
 from gumdrop.machine.threads import keep_what_is_freed
 from gumdrop.networks.dense import DenseFunctions
-from gumdrop.prediction.drawing import Given, MaskNoise, OwnRandomness, PlainDrop, Stochastic, switched_on
+from gumdrop.prediction.drawing import MaskNoise, OwnRandomness, PlainDrop, Stochastic, switched_on
 from gumdrop.prediction.inputs import Arguments
 from gumdrop.prediction.twins import uncompiled
 from gumdrop.prediction.vmap import Chunk, run_batched
@@ -176,9 +176,8 @@ class _Call:
     def _draw(self, factors: list[Tensor]) -> Tensor:
         """Evaluate one function."""
         _, sites, drops = self.on
-        sources = [Given(factor) for factor in factors]
-        for site, source in zip(sites, sources, strict=True):
-            site.factor_source = source
+        for site, factor in zip(sites, factors, strict=True):
+            site.factor_source = functools.partial(self._given, factor)
         for drop in drops:
             drop.renew()
         results = []
@@ -186,8 +185,13 @@ class _Call:
             for drop in drops:
                 drop.restart()
             results.append(self._pass(rows))
-        self.used_dropout |= any(source.was_used for source in sources) or any(drop.was_used for drop in drops)
+        self.used_dropout |= any(drop.was_used for drop in drops)
         return results[0] if len(results) == 1 else torch.cat(results)
+
+    def _given(self, factor: Tensor, site: ConcreteDropout, x: Tensor) -> Tensor:
+        """Give a site its factor, on the device of the input."""
+        self.used_dropout = True
+        return sent(factor, x.device)
 
     def _pass(self, rows: slice) -> Tensor:
         result = self.x[rows].call(self.on[0])

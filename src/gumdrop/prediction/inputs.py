@@ -17,8 +17,6 @@ Inputs = Tensor | Sequence[Any] | Mapping[str, Any]
 Batches = Iterable[Any]
 """A DataLoader, or any iterable of batches, see `inputs_of`."""
 
-FLAGS = (type(None), bool, int, float, str)
-"""What can have no rows, and is passed on as it is."""
 UNORDERED = (RandomSampler, SubsetRandomSampler, WeightedRandomSampler, DistributedSampler)
 """Samplers that give rows in an order of their own, or not all of them."""
 
@@ -88,7 +86,8 @@ def arguments(
         raise ValueError(
             f"`shared` must be a collection of places or names of arguments in `{name}`, {list(given)}, got {shared!r}"
         )
-    without = {key for key, value in given.items() if key in shared or isinstance(value, FLAGS)}
+    flags = (type(None), bool, int, float, str)  # which can have no rows
+    without = {key for key, value in given.items() if key in shared or isinstance(value, flags)}
     rows = {key: value for key, value in given.items() if key not in without}
     for key, value in rows.items():
         if not isinstance(value, Tensor) or value.ndim == 0:

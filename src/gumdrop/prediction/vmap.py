@@ -4,9 +4,8 @@ What comes before the first drop is not batched, so it is computed once for a ch
 draws random numbers of its own or keeps something in the model cannot run so, and says it by an exception.
 """
 
-import contextlib
 import functools
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
@@ -14,9 +13,6 @@ from torch import Tensor, nn
 
 from gumdrop.layers import SITE, ConcreteDropout
 from gumdrop.layers.factors import factors_from
-
-COPIED = 16
-"""An activation that is copied from one draw to others takes the room of this many that are computed."""
 
 
 class Chunk:
@@ -36,29 +32,27 @@ class Chunk:
 
 def run_batched(model: nn.Module, call: Callable[[], Tensor], chunk: Chunk) -> Tensor:
     """Run a model on the draws of a chunk, (S, N, ...), or (1, N, ...) where all are the same."""
-    before = _Contents(model)
+    own = _Contents(model)
 
     def one_draw(factors: dict[int, Tensor]) -> Tensor:
-        with contextlib.ExitStack() as stack:
-            stack.enter_context(factors_from(functools.partial(_factor, factors, chunk), model))
-            for module in model.modules():
-                if isinstance(module, nn.RNNBase):
-                    forward = functools.partial(_recurrent, module, module.forward, factors, chunk)
-                    stack.enter_context(_forward_is(module, forward))
-            return call()
+        for module in model.modules():
+            if isinstance(module, ConcreteDropout):
+                module.factor_source = functools.partial(_factor, factors, chunk)
+            elif isinstance(module, nn.RNNBase):
+                vars(module)["forward"] = functools.partial(_recurrent, module, module.forward, factors, chunk)
+        before = _Contents(model)
+        result = call()
+        if before.changed():
+            raise RuntimeError("the model keeps something of what it computes")
+        return result
 
     try:
         # Of an operation that runs draw by draw, as attention on a CPU, vmap warns; it is still no slower.
         torch._C._functorch._set_vmap_fallback_warning_enabled(False)  # type: ignore[attr-defined]
-        result = torch.func.vmap(one_draw)(chunk.factors) if chunk.factors else one_draw({}).unsqueeze(0)
-        if before.changed():
-            raise RuntimeError("the model keeps something of what it computes")
-    except Exception:
-        before.restore()  # what it has kept belongs to this trial
-        raise
+        return torch.func.vmap(one_draw)(chunk.factors) if chunk.factors else one_draw({}).unsqueeze(0)
     finally:
+        own.restore()  # also of what the model has kept, which belongs to this trial
         torch._C._functorch._set_vmap_fallback_warning_enabled(True)  # type: ignore[attr-defined]
-    return result
 
 
 class _Contents:
@@ -79,19 +73,6 @@ class _Contents:
         for now, then in self._held:
             now.clear()
             now.update(then)
-
-
-@contextlib.contextmanager
-def _forward_is(module: nn.Module, forward: Callable[..., Any]) -> Iterator[None]:
-    """Put a function in the place of the forward of one module, for a while."""
-    before = vars(module).get("forward")
-    vars(module)["forward"] = forward
-    try:
-        yield
-    finally:
-        del vars(module)["forward"]
-        if before is not None:
-            vars(module)["forward"] = before
 
 
 def _factor(factors: Mapping[int, Tensor], chunk: Chunk, site: ConcreteDropout, x: Tensor) -> Tensor:
@@ -128,7 +109,8 @@ class _FoldDraws(torch.autograd.Function):
         if is_hard and in_dims[2] is None and all(tensor.ndim == 2 and tensor.is_cpu for tensor in batched):
             # The same sequences in all draws, which few masks of few inputs tell apart: .4 of the time of a small LSTM.
             rows, of_draw = torch.cat(batched, 1).unique(dim=0, return_inverse=True)
-            batched, size, copied = list(rows.split([tensor.shape[1] for tensor in batched], 1)), len(rows), COPIED
+            batched, size = list(rows.split([tensor.shape[1] for tensor in batched], 1)), len(rows)
+            copied = 16  # an activation that is copied to other draws takes the room of so many that are computed
         rest = iter(batched)
         moved = [
             tensor.expand(size, *tensor.shape) if dim is None else next(rest)
@@ -180,9 +162,7 @@ def _run_folded(
     states = tuple(fold(state, 1) for state in tensors[:num_states])
     scales = zip(sites, tensors[num_states:], strict=True)
     rows = {site: scale.repeat_interleave(num_sequences, dim=0) for site, scale in scales}
-    with contextlib.ExitStack() as stack:
-        for site in sites:
-            stack.enter_context(factors_from(lambda site, x: rows[site], site))
+    with factors_from(lambda site, _: rows[site], nn.ModuleList(sites)):
         hx = None if not states else states if module.mode == "LSTM" else states[0]
         output, final = forward(fold(input, batch_dim), hx)
     finals = final if module.mode == "LSTM" else (final,)

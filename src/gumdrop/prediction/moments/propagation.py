@@ -41,8 +41,6 @@ from gumdrop.prediction.moments.rules import Sources, State, drop, plainly, rule
 
 RARE = 0.06
 """Largest rate up to which drops are rare."""
-MOST_UNITS = 256
-"""Number of units, of all sites, up to which each is dropped: it asks for all that follows it once more."""
 ROWS = 1 << 13
 """Rows, each without one unit, that run at once."""
 
@@ -120,7 +118,8 @@ def _drops_are_rare(layers: Layers) -> bool:
     if any(isinstance(layer, _DropoutNd) and layer.p > 0 for layer, _ in layers):
         return False
     sites = _sites(layers)
-    few = 0 < sum(site.num_units for site in sites) <= MOST_UNITS and all(site.num_units for site in sites)
+    # A unit that is dropped alone asks for all that follows it once more.
+    few = 0 < sum(site.num_units for site in sites) <= 256 and all(site.num_units for site in sites)
     return few and all(_largest(site.p_logit.tolist()) <= math.log(RARE / (1 - RARE)) for site in sites)
 
 

@@ -14,15 +14,15 @@ BUDGETS = {
     "estimators": 1319,
     "export": 1357,
     "functional": 413,
-    "layers": 1972,
+    "layers": 1966,
     "likelihoods": 2686,
     "machine": 512,
     "metrics": 1024,
-    "networks": 1816,
+    "networks": 1810,
     "objective": 347,
     "prediction": 1637,
     "tables": 7911,
-    "training": 2337,
+    "training": 2313,
     "views": 2888,
 }
 """Lines of a room. Lower a figure when lines go; raise one only with a word in the commit on what was not replaced."""

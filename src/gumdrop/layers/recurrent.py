@@ -184,6 +184,14 @@ class _Batch(NamedTuple):
             steps, order, num_sequences = Steps(data, None), None, data.shape[1]
         return cls(steps, _initial_states(module, steps.data, num_sequences, hx, order), num_sequences, order)
 
+    def factor(self, site: ConcreteDropout, data: Tensor) -> Tensor:
+        """Draw one row of factors for each sequence, in the order of the packed rows."""
+        if not site.is_active:
+            return data.new_ones(1, 1).expand(self.num_sequences, site.num_units)
+        rows = data.new_empty(()).expand(self.num_sequences, site.num_units)  # stands for a shape
+        factor = site.factor(rows).expand(self.num_sequences, -1)
+        return factor if self.order is None else factor.index_select(0, self.order)
+
 
 def recurrent_forward(
     module: nn.RNNBase, input: Tensor | PackedSequence, hx: Any = None
@@ -199,7 +207,7 @@ def recurrent_forward(
         outputs = []
         for _ in range(2 if module.bidirectional else 1):
             suffix, state = next(suffixes)
-            result, final = _one_direction(module, suffix, steps, state, batch.num_sequences, batch.order)
+            result, final = _one_direction(module, batch, suffix, steps, state)
             outputs.append(result)
             finals.append(final)
         steps = Steps(torch.cat(outputs, dim=-1) if len(outputs) > 1 else outputs[0], steps.batch_sizes)
@@ -239,33 +247,19 @@ def _initial_states(
 
 
 def _one_direction(
-    module: nn.RNNBase,
-    suffix: str,
-    steps: Steps,
-    state: tuple[Tensor, ...],
-    num_sequences: int,
-    order: Tensor | None,
+    module: nn.RNNBase, batch: _Batch, suffix: str, steps: Steps, state: tuple[Tensor, ...]
 ) -> tuple[Tensor, tuple[Tensor, ...]]:
     backward = suffix.endswith("_reverse")
     steps = steps.reversed() if backward else steps
     sites: Any = module.concrete_dropout
     input_site = sites._modules.get(f"ih_{suffix}")
     if input_site is not None:
-        steps = steps.scaled(_sequence_factor(input_site, num_sequences, order, steps.data))
+        steps = steps.scaled(batch.factor(input_site, steps.data))
     recurrent_site = sites._modules.get(f"hh_{suffix}")
     weights = weights_of(module, suffix)
     if recurrent_site is None:
         output, final = run_fused(module, steps, state, list(weights.values()))
     else:
-        scale = _sequence_factor(recurrent_site, num_sequences, order, steps.data)
+        scale = batch.factor(recurrent_site, steps.data)
         output, final = run_step_by_step(module.mode, steps, state, weights, scale)
     return (Steps(output, steps.batch_sizes).reversed().data if backward else output), final
-
-
-def _sequence_factor(site: ConcreteDropout, num_sequences: int, order: Tensor | None, data: Tensor) -> Tensor:
-    """Draw one row of factors for each sequence, in the order of the packed rows."""
-    if not site.is_active:
-        return data.new_ones(1, 1).expand(num_sequences, site.num_units)
-    rows = data.new_empty(()).expand(num_sequences, site.num_units)  # stands for a shape
-    factor = site.factor(rows).expand(num_sequences, -1)
-    return factor if order is None else factor.index_select(0, order)

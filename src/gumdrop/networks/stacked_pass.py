@@ -103,7 +103,8 @@ def _backward(network: Any, run: Run, rates: Rates, g: Tensor, precisions: Tenso
         if site >= 0:
             torch.linalg.vecdot(gradient.flatten(1), weight.flatten(1), out=by_scale[site])
         if i or not (network.is_fixed or free):
-            g = g if i else _some_rows(g)
+            if not i and (some := max(LEAST_ROWS, g.shape[1] // 4)) < g.shape[1]:
+                g = g[:, :some] * (g.shape[1] / some)
             drop, read = run.drops[site][:, : g.shape[1]], run.read[i][:, : g.shape[1]]
             g = _product(g, weight)
             torch.sum(read.mul_(g).mul_(drop), (1, 2), out=by_drop[site])  # 0 where p is; nothing else reads these
@@ -162,10 +163,3 @@ def _drops(network: Any, logits: Tensor, noise: Tensor) -> list[Tensor]:
     if not network.is_fixed:
         drops.sigmoid_()
     return [part.view(members, rows, units) for part, units in zip(parts, network.units, strict=True)]
-
-
-def _some_rows(g: Tensor) -> Tensor:
-    """Take the gradient of a part of the rows for that of all: the first layer needs it for one number, its rate."""
-    count = g.shape[1]
-    some = min(count, max(LEAST_ROWS, count // 4))
-    return g if some == count else g[:, :some] * (count / some)

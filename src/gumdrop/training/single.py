@@ -21,7 +21,7 @@ from gumdrop.prediction.drawing import draw
 from gumdrop.prediction.draws import drawn
 from gumdrop.training.checkpoints import checksum
 from gumdrop.training.data import Data, Prepared, batches_of, check_data, deals_itself, prepared, set_epoch, tensors_of
-from gumdrop.training.epochs import adamw, epoch_seed, mean_rates, run_epochs
+from gumdrop.training.epochs import Learner, adamw, epoch_seed, mean_rates, run_epochs
 from gumdrop.training.held_out_noise import (
     MOST_NOISE_ROWS,
     STEPS_BETWEEN_NOISE,
@@ -158,7 +158,7 @@ def _noise_to_follow(
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class _Single:
+class _Single(Learner):
     """The steps of one model, each on this process's shard of a batch, and its held-out value."""
 
     model: nn.Module
@@ -174,7 +174,6 @@ class _Single:
     group: ProcessGroup
 
     def train(self, epoch: int, state: TrainingState) -> Tensor:
-        """Take the steps of an epoch, see `gumdrop.training.epochs.Learner`."""
         settings = self.settings
         set_epoch(self.data, epoch)
         self.model.train()
@@ -188,13 +187,29 @@ class _Single:
         return (self.group.sum(totals.cpu()) / num_rows).unsqueeze(1)
 
     def scores(self) -> list[float] | None:
-        """Held-out value, where there are held-out data."""
+        """Score the averaged predictive distribution of a few draws, as prediction will; processes share the rows."""
         if self.held_out is None:
             return None
-        return [_mixture_nll(self.model, self.held_out, self.likelihood, self.settings, self.group)]
+        model, settings, group = self.model, self.settings, self.group
+        device, num_samples, seed = device_of(model), settings.validation_samples, settings.seed
+        total = _zeros(device)
+        # A sharded model must make the same calls on all processes, so that each of them scores all rows.
+        is_whole = is_sharded(model) or deals_itself(self.held_out)
+        mine = slice(None) if is_whole else slice(group.rank, None, group.world_size)
+        with torch.random.fork_rng(devices=[]):
+            torch.default_generator.manual_seed(seed)  # a loader that shuffles gives all processes the same batches
+            for x, y in batches_of(self.held_out):
+                x, y = x[mine].to(device), sent(y[mine], device)
+                if not len(x):
+                    continue
+                draws = torch.cat(list(drawn(model, x, num_samples, seed, 4096, None, has_parts=False)))
+                nll = torch.stack([self.likelihood.nll(output, y) for output in draws])
+                each = math.log(num_samples) - torch.logsumexp(-nll, dim=0)
+                total += torch.stack([each.sum().to(total.dtype), total.new_full((), len(x))])
+        score, count = group.sum(total).tolist()
+        return [float(score / count)]
 
     def rates(self) -> list[dict[str, float]]:
-        """Drop probability of each site."""
         return [mean_rates(self.model)]
 
     def _losses(self, shard: BatchShard, totals: Tensor) -> Iterator[Tensor]:
@@ -235,32 +250,6 @@ def _unsynchronised(network: nn.Module, wanted: bool) -> contextlib.AbstractCont
     if wanted and isinstance(network, nn.parallel.DistributedDataParallel):
         return network.no_sync()
     return contextlib.nullcontext()
-
-
-def _mixture_nll(
-    model: nn.Module,
-    data: Prepared,
-    likelihood: Likelihood,
-    settings: TrainingSettings,
-    group: ProcessGroup = ProcessGroup(),
-) -> float:
-    """Score the averaged predictive distribution of a few draws, as prediction will; processes share the rows."""
-    device, num_samples, seed = device_of(model), settings.validation_samples, settings.seed
-    total = _zeros(device)
-    # A sharded model must make the same calls on all processes, so that each of them scores all rows.
-    mine = slice(None) if is_sharded(model) or deals_itself(data) else slice(group.rank, None, group.world_size)
-    with torch.random.fork_rng(devices=[]):
-        torch.default_generator.manual_seed(seed)  # a loader that shuffles gives all processes the same batches
-        for x, y in batches_of(data):
-            x, y = x[mine].to(device), sent(y[mine], device)
-            if not len(x):
-                continue
-            draws = torch.cat(list(drawn(model, x, num_samples, seed, 4096, None, has_parts=False)))
-            nll = torch.stack([likelihood.nll(output, y) for output in draws])
-            each = math.log(num_samples) - torch.logsumexp(-nll, dim=0)
-            total += torch.stack([each.sum().to(total.dtype), total.new_full((), len(x))])
-    score, count = group.sum(total).tolist()
-    return float(score / count)
 
 
 def _zeros(device: torch.device) -> Tensor:

@@ -24,7 +24,7 @@ from gumdrop.networks.stacked import StackedMLP, stack
 from gumdrop.objective.kl import check_lengthscale, precisions_of
 from gumdrop.training.checkpoints import checksum
 from gumdrop.training.data import RowSource, StackedRows, all_of, check_data
-from gumdrop.training.epochs import adamw, run_epochs
+from gumdrop.training.epochs import Learner, adamw, run_epochs
 from gumdrop.training.held_out_noise import (
     MOST_NOISE_ROWS,
     STEPS_BETWEEN_NOISE,
@@ -177,7 +177,7 @@ def _encoded(
 
 
 @dataclass(frozen=True, eq=False)
-class _Stacked:
+class _Stacked(Learner):
     """The steps of several models, each on a batch of its own, and their held-out values."""
 
     stack: StackedMLP | InTurn
@@ -188,7 +188,6 @@ class _Stacked:
     keep_best: bool
 
     def train(self, epoch: int, state: TrainingState) -> Tensor:
-        """Take the steps of an epoch, see `gumdrop.training.epochs.Learner`."""
         data, totals = self.data, torch.zeros(2, len(self.data.sizes), device=self.data.sizes.device)
         lengthscale = self.likelihood.prior(self.settings.lengthscale)
         learn = self._learns(lengthscale)
@@ -215,10 +214,6 @@ class _Stacked:
 
         return lambda x, y: models.learn(x, partial(slope, y=y), precisions, sizes)
 
-    def _nll(self, output: Tensor, y: Tensor) -> Tensor:
-        """Of each row of each model, shape (models, B)."""
-        return self.likelihood.nll(output.flatten(0, 1), y.flatten(0, 1)).view(len(y), -1)
-
     def scores(self) -> list[float] | None:
         """Held-out value of each model, where it decides on the best epoch: of the averaged predictive distribution."""
         if self.held_out is None or not self.keep_best:
@@ -229,12 +224,12 @@ class _Stacked:
         for rows in order.split(most, dim=1):
             x, y = self.held_out[rows]
             output = self.stack.drawn(x, num_samples, self.settings.seed)
-            nll = self._nll(output.flatten(1, 2), y.repeat(1, num_samples, *[1] * (y.ndim - 2)))
-            totals.append(math.log(num_samples) - torch.logsumexp(-nll.unflatten(1, (num_samples, -1)), dim=1))
+            of_draws = y.repeat(1, num_samples, *[1] * (y.ndim - 2)).flatten(0, 1)
+            nll = self.likelihood.nll(output.flatten(0, 2), of_draws).view(len(y), num_samples, -1)
+            totals.append(math.log(num_samples) - torch.logsumexp(-nll, dim=1))
         return list((torch.cat(totals, dim=1).cpu() * shares).sum(1).tolist())
 
     def rates(self) -> list[dict[str, float]]:
-        """Drop probability of each site of each model."""
         return self.stack.rates()
 
     @torch.no_grad()

@@ -122,26 +122,18 @@ def tune_strength(
         keep_best=True,
         settings=choices,
     )
-    nll_of = likelihood_of(likelihood)
-    scores = {
-        strength: _log_likelihood(each, validation, nll_of, num_samples, choices.seed)
-        for strength, each in zip(strengths, copies, strict=True)
-    }
+    nll_of, device = likelihood_of(likelihood), next(model.parameters()).device
+    x, y = (part.to(device) for part in validation)
+    scores = {}
+    with torch.no_grad():
+        for each, network in zip(strengths, copies, strict=True):
+            draws = sample(network, x, num_samples=num_samples, seed=choices.seed)
+            scores[each] = mixture_log_likelihood(nll_of, draws, y).cpu()
     strength = choose_strength(scores)
     place = list(strengths).index(strength)
     set_strength(model, strength).load_state_dict(copies[place].state_dict())
     model.eval()
     return TunedStrength(strength, {each: mean_score(score) for each, score in scores.items()}, results[place])
-
-
-@torch.no_grad()
-def _log_likelihood(
-    model: nn.Module, rows: tuple[Tensor, Tensor], likelihood: Likelihood, num_samples: int, seed: int
-) -> Tensor:
-    """Log likelihood of each row under the average of drawn functions, shape (N,)."""
-    device = next(model.parameters()).device
-    x, y = (part.to(device) for part in rows)
-    return mixture_log_likelihood(likelihood, sample(model, x, num_samples=num_samples, seed=seed), y).cpu()
 
 
 def mixture_log_likelihood(likelihood: Likelihood, draws: Tensor, y: Tensor) -> Tensor:

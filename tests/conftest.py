@@ -47,6 +47,11 @@ def undrawn(request, monkeypatch) -> None:
         monkeypatch.setattr("gumdrop.views.svg.figure_svg", importlib.import_module("builders.pages").frame)
 
 
+@pytest.fixture
+def shell(capsys):
+    return importlib.import_module("builders.shell").Shell(capsys)
+
+
 @pytest.fixture(scope="session")
 def browser():
     yield from launch()

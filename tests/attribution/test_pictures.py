@@ -5,7 +5,6 @@ import pytest
 import torch
 from torch import nn
 
-from gumdrop import cli
 from gumdrop.attribution import FIDO, FIDOSettings
 from gumdrop.attribution.pictures import Normalisation, explain_picture, load_classifier
 from gumdrop.views.picture import draw_explanation
@@ -46,22 +45,22 @@ def exported(tmp_path_factory):
     return place
 
 
-def test_a_picture_is_explained_from_two_files(folder, capsys) -> None:
-    words = ["explain-image", str(folder / "corner.pt2"), str(folder / "white.png"), "--infill", "zeros", "--quiet"]
-    assert cli.main(words) == 0
-    said = capsys.readouterr().out
+def test_a_picture_is_explained_from_two_files(folder, shell) -> None:
+    words = ["explain-image", folder / "corner.pt2", folder / "white.png", "--infill", "zeros", "--quiet"]
+    said = shell.said(*words)
     assert "Log-odds of class 0: 6.00;" in said
     assert "Box: rows 0 to 8, columns 0 to 8" in said
     with Image.open(folder / "white.explained.png") as figure:
         assert figure.width > 800
 
 
-def test_a_model_is_found_by_its_name(folder, monkeypatch, capsys) -> None:
+def test_a_model_is_found_by_its_name(folder, monkeypatch, shell) -> None:
     monkeypatch.setitem(sys.modules, "my_models", sys.modules[__name__])
     words = ["explain-image", "my_models:make_corner", str(folder / "white.png"), "--infill", "zeros"]
     words += ["--size", "20", "16", "--quiet"]
-    assert cli.main([*words, "--out", str(folder / "a.png"), "--mask-size", "8", "--target", "1"]) == 0
-    assert "Log-odds of class 1: -6.00" in capsys.readouterr().out
+    assert "Log-odds of class 1: -6.00" in shell.said(
+        *words, "--out", folder / "a.png", "--mask-size", "8", "--target", "1"
+    )
     assert (folder / "a.png").is_file()
 
 
@@ -104,14 +103,13 @@ def test_an_exported_model_may_take_pictures_of_any_size(tmp_path) -> None:
         ("my_models:not_a_model", TypeError, r"must be or make a torch\.nn\.Module, got a int"),
     ],
 )
-def test_what_is_no_model(folder, monkeypatch, capsys, name, error, match) -> None:
+def test_what_is_no_model(folder, monkeypatch, shell, name, error, match) -> None:
     monkeypatch.chdir(folder)
     monkeypatch.setitem(sys.modules, "my_models", sys.modules[__name__])
     with pytest.raises(error, match=match):
         load_classifier(name)
     if name == "bad.pt2":
-        assert cli.main(["explain-image", name, "white.png"]) == 2
-        assert "no program" in capsys.readouterr().err
+        assert "no program" in shell.refused("explain-image", name, "white.png")
 
 
 def test_bad_normalisation() -> None:

@@ -9,8 +9,6 @@ import numpy as np
 import pytest
 from scipy.stats import ttest_rel
 
-from gumdrop.cli import main
-
 from builders.results import classification_results, regression_results
 from builders.waiting import HANG
 
@@ -48,13 +46,8 @@ def runs(tmp_path):
     return [write(tmp_path / name, each) for name, each in (("one", one), ("two", two), ("else", elsewhere))]
 
 
-def compared(words, capsys):
-    assert main(["compare", *words, "--json"]) == 0
-    return json.loads(capsys.readouterr().out)
-
-
-def test_differences_are_paired_and_agree_with_a_paired_t_test(runs, capsys):
-    found = compared(runs[:2], capsys)
+def test_differences_are_paired_and_agree_with_a_paired_t_test(runs, shell):
+    found = shell.told("compare", *runs[:2])
     (against,) = found["against"]
     assert (against["rows"], against["same"]) == (88, True)
     differences = {each["score"]: each for each in against["differences"]}
@@ -70,58 +63,53 @@ def test_differences_are_paired_and_agree_with_a_paired_t_test(runs, capsys):
     assert differences["coverage of 90 % interval"]["verdict"] is None
 
 
-def test_what_differs_is_listed_and_nothing_else(runs, capsys):
-    found = compared(runs[:2], capsys)
+def test_what_differs_is_listed_and_nothing_else(runs, shell):
+    found = shell.told("compare", *runs[:2])
     assert found["settings"] == {"hidden": [[50, 50], [64]]}
     assert found["columns"] == {"s6": [True, False]}
-    assert main(["compare", *runs[:2]]) == 0
-    words = " ".join(capsys.readouterr().out.split())
-    assert f"{runs[1]} against {runs[0]}, on the same 88 test rows" in words or "on the same 88 test rows" in words
+    words = shell.said("compare", *runs[:2])
+    assert "on the same 88 test rows" in words
     assert "Settings that differ" in words
     assert "hidden 50, 50 64" in words
 
 
-def test_other_rows_are_refused_a_paired_claim_in_words(runs, capsys):
-    found = compared(runs, capsys)
+def test_other_rows_are_refused_a_paired_claim_in_words(runs, shell):
+    found = shell.told("compare", *runs)
     assert [each["same"] for each in found["against"]] == [True, False]
     assert found["against"][1]["differences"] == []
-    assert main(["compare", *runs]) == 0
-    words = " ".join(capsys.readouterr().out.split())
+    words = shell.said("compare", *runs)
     assert "were not tested on the same rows (88 and 88 rows, 0 in both)" in words
 
 
-def test_older_results_are_compared_without_likelihoods(tmp_path, capsys):
+def test_older_results_are_compared_without_likelihoods(tmp_path, shell):
     one = regression_results()
     runs = [write(tmp_path / "a", one), write(tmp_path / "b", other(one))]
-    names = [each["score"] for each in compared(runs, capsys)["against"][0]["differences"]]
+    names = [each["score"] for each in shell.told("compare", *runs)["against"][0]["differences"]]
     assert names == ["RMSE", "coverage of 90 % interval"]
 
 
-def test_classes_are_compared_by_right_rows(tmp_path, capsys):
+def test_classes_are_compared_by_right_rows(tmp_path, shell):
     one = classification_results()
     two = json.loads(json.dumps(one))
     two["test"]["predicted"] = two["test"]["observed"]
-    found = compared([write(tmp_path / "a", one), write(tmp_path / "b", two)], capsys)
+    found = shell.told("compare", write(tmp_path / "a", one), write(tmp_path / "b", two))
     wrong = np.mean([a != b for a, b in zip(one["test"]["observed"], one["test"]["predicted"], strict=True)])
     (difference,) = found["against"][0]["differences"]
     assert difference["mean"] == pytest.approx(wrong)
     assert difference["verdict"] == "better"
 
 
-def test_two_targets_and_one_folder_twice_are_refused(tmp_path, runs, capsys):
+def test_two_targets_and_one_folder_twice_are_refused(tmp_path, runs, shell):
     classes = write(tmp_path / "classes", classification_results())
-    assert main(["compare", runs[0], classes]) == 2
-    assert "compare fits of one target" in " ".join(capsys.readouterr().err.split())
-    assert main(["compare", runs[0], runs[0]]) == 2
-    assert "two different folders at least" in " ".join(capsys.readouterr().err.split())
-    assert main(["compare", runs[0]]) == 2
+    assert "compare fits of one target" in shell.refused("compare", runs[0], classes)
+    assert "two different folders at least" in shell.refused("compare", runs[0], runs[0])
+    shell.refused("compare", runs[0])
 
 
-def test_the_page_says_the_same_and_fits_on_a_phone(browser, runs, tmp_path, capsys):
+def test_the_page_says_the_same_and_fits_on_a_phone(browser, runs, tmp_path, shell):
     place = tmp_path / "page.html"
-    assert main(["compare", *runs, "--out", str(place)]) == 0
-    assert main(["compare", *runs, "--out", str(place)]) == 2
-    assert "add --overwrite" in capsys.readouterr().err
+    shell.said("compare", *runs, "--out", place)
+    assert "add --overwrite" in shell.refused("compare", *runs, "--out", place)
     text = place.read_text(encoding="utf-8")
     assert "were not tested on the same rows" in text
     assert "Settings that differ" in text
@@ -132,7 +120,7 @@ def test_the_page_says_the_same_and_fits_on_a_phone(browser, runs, tmp_path, cap
         page.close()
 
 
-def test_a_real_fit_leaves_the_likelihood_of_each_row(place, capsys):
+def test_a_real_fit_leaves_the_likelihood_of_each_row(place):
     results = json.loads((place / "run" / "results.json").read_text())
     ours = results["scores"][0]["values"]["log likelihood"]
     assert np.mean(results["test"]["log_likelihood"]) == pytest.approx(ours, rel=1e-5)

@@ -78,14 +78,13 @@ def test_each_flag_reaches_the_fit(place, tmp_path) -> None:
         (None, "--config config.toml is not there"),
     ],
 )
-def test_a_config_that_cannot_be_used_is_explained(place, tmp_path, monkeypatch, capsys, text, message) -> None:
+def test_a_config_that_cannot_be_used_is_explained(place, tmp_path, monkeypatch, shell, text, message) -> None:
     monkeypatch.chdir(tmp_path)
     if text is not None:
         Path("config.toml").write_text(text)
-    assert main(["fit", "--config", "config.toml"]) == 2
-    captured = capsys.readouterr()
-    assert message in captured.err
-    assert "Traceback" not in captured.err
+    said = shell.refused("fit", "--config", "config.toml")
+    assert message in said
+    assert "Traceback" not in said
 
 
 def test_an_interrupted_fit_leaves_a_model_and_goes_on(place, tmp_path) -> None:

@@ -1,6 +1,5 @@
 """``gumdrop fit-rates``: a stored network and held-out rows in, rates and a file that predicts with them out."""
 
-import json
 import sys
 
 import numpy as np
@@ -54,10 +53,8 @@ def quick(monkeypatch, folder) -> None:
     monkeypatch.setattr(frozen, "JUDGES", 16)
 
 
-def test_a_stored_network_gets_the_rates_of_fit_rates(folder, capsys) -> None:
-    words = ["fit-rates", "net.pt2", "rows.npz", "--likelihood", "gaussian", "--out", "doubt.pt2", "--json"]
-    assert main(words) == 0
-    told = json.loads(capsys.readouterr().out)
+def test_a_stored_network_gets_the_rates_of_fit_rates(folder, shell) -> None:
+    told = shell.told("fit-rates", "net.pt2", "rows.npz", "--likelihood", "gaussian", "--out", "doubt.pt2")
     rows = np.load(folder / "rows.npz")
     x, y = torch.as_tensor(rows["x"]), torch.as_tensor(rows["y"]).unsqueeze(1)
     fitted = fit_rates(make_network(), (x, y), likelihood="gaussian")
@@ -71,9 +68,8 @@ def test_a_stored_network_gets_the_rates_of_fit_rates(folder, capsys) -> None:
     torch.testing.assert_close(prediction["aleatoric"], variance.expand(ROWS, 1), rtol=1e-4, atol=0)
 
 
-def test_a_network_that_can_be_imported_and_words_for_people(capsys) -> None:
-    assert main(["fit-rates", "my_models:make_network", "rows.npz", "--likelihood", "gaussian"]) == 0
-    said = capsys.readouterr().out
+def test_a_network_that_can_be_imported_and_words_for_people(shell) -> None:
+    said = shell.said("fit-rates", "my_models:make_network", "rows.npz", "--likelihood", "gaussian")
     assert "temperature" in said
     assert "each layer" in said
 
@@ -104,11 +100,11 @@ def test_a_network_whose_rates_are_all_zero_predicts_without_draws(monkeypatch, 
         (["net.pt2", "rows.npz", "--out", "net.csv"], "must end in .onnx or .pt2"),
     ],
 )
-def test_what_cannot_be_used(capsys, words, message) -> None:
-    assert main(["fit-rates", "--likelihood", "gaussian", *words]) == 2
-    assert message in capsys.readouterr().err
+def test_what_cannot_be_used(shell, words, message) -> None:
+    assert message in shell.refused("fit-rates", "--likelihood", "gaussian", *words)
 
 
-def test_classes_are_integers(capsys) -> None:
-    assert main(["fit-rates", "net.pt2", "rows.npz", "--likelihood", "categorical"]) == 2
-    assert "'y' of rows.npz must hold classes as integers from 0" in capsys.readouterr().err
+def test_classes_are_integers(shell) -> None:
+    assert "'y' of rows.npz must hold classes as integers from 0" in shell.refused(
+        "fit-rates", "net.pt2", "rows.npz", "--likelihood", "categorical"
+    )

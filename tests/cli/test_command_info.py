@@ -9,21 +9,19 @@ from gumdrop.cli import main
 
 
 @pytest.mark.parametrize("text", ["[]", "{", '{"table": {}, "scores": [{"values": 3}]}', "[" * 100_000])
-def test_damaged_results_are_named(place, tmp_path, capsys, text) -> None:
+def test_damaged_results_are_named(place, tmp_path, shell, text) -> None:
     for name in ("model.json", "model.safetensors"):
         (tmp_path / name).write_bytes((place / "run" / name).read_bytes())
-    assert main(["info", str(tmp_path)]) == 0
+    shell.said("info", tmp_path)
     (tmp_path / "results.json").write_text(text)
-    assert main(["info", str(tmp_path)]) == 2
-    assert "results.json is damaged" in " ".join(capsys.readouterr().err.split())
+    assert "results.json is damaged" in shell.refused("info", tmp_path)
 
 
-def test_a_termination_is_an_interruption(place, monkeypatch, capsys) -> None:
+def test_a_termination_is_an_interruption(place, monkeypatch, shell) -> None:
     monkeypatch.setattr("gumdrop.tables.info.table_info", lambda folder: os.kill(os.getpid(), signal.SIGTERM))
     handler = signal.getsignal(signal.SIGTERM)
-    assert main(["info", str(place / "run")]) == 130
+    assert "stopped" in shell.said("info", place / "run", status=130)
     assert signal.getsignal(signal.SIGTERM) is handler
-    assert "stopped" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("folder", ["run", "classes"])

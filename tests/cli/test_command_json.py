@@ -1,20 +1,13 @@
 """What every command tells a machine: one JSON object."""
 
-import json
 
-from gumdrop.cli import main
-
-
-def test_every_command_writes_one_json_object(place, quick, odd_rows, tmp_path, capsys) -> None:
+def test_every_command_writes_one_json_object(place, quick, odd_rows, tmp_path, shell) -> None:
     table, run = str(place / "houses.csv"), str(place / "run")
-    assert main(["fit", table, "--target", "price", "--drop", "grade", "id", "--out", str(tmp_path / "new"), *quick,
-                 "--json"]) == 0  # fmt: skip
-    fitted = json.loads(capsys.readouterr().out)
+    fitted = shell.told("fit", table, "--target", "price", "--drop", "grade", "id", "--out", tmp_path / "new", *quick)
     assert fitted["task"] == "regression"
     assert fitted["stopped"] is None
     assert fitted["scores"][0]["values"]["RMSE"] > 0
-    assert main(["predict", run, str(odd_rows), "--keep", "id", "--json"]) == 0
-    predicted = json.loads(capsys.readouterr().out)
+    predicted = shell.told("predict", run, odd_rows, "--keep", "id")
     assert predicted["unseen"] == {"colour": {"violet": 1, "Red": 1}}
     assert predicted["missing"] == {"size": 1, "colour": 1}
     assert predicted["outside"] == {"size": 1}
@@ -22,12 +15,10 @@ def test_every_command_writes_one_json_object(place, quick, odd_rows, tmp_path, 
     assert [row["missing_cells"] for row in predicted["predictions"]] == [0, 1, 0, 1]
     assert [row["outside_cells"] for row in predicted["predictions"]] == [0, 0, 1, 0]
     assert [row["id"] for row in predicted["predictions"]] == ["H000", "H001", "H002", "H003"]
-    assert main(["info", run, "--json"]) == 0
-    info = json.loads(capsys.readouterr().out)
+    info = shell.told("info", run)
     assert [column["kind"] for column in info["columns"]] == ["date", "number", "category"]
     assert info["target"] | {"mean": 0, "std": 0} == {
         "name": "price", "unit": "thousand euro", "task": "regression", "classes": [], "mean": 0, "std": 0,
     }  # fmt: skip
     assert info["background_rows"] == 96
-    assert main(["info", str(tmp_path), "--json"]) == 2
-    assert "holds no model.json" in json.loads(capsys.readouterr().out)["error"]
+    assert "holds no model.json" in shell.told("info", tmp_path, status=2)["error"]

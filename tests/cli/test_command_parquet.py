@@ -14,7 +14,7 @@ from gumdrop.tables.schema.inference import infer_schema
 from gumdrop.tables.streams.pieces import TableStream
 
 
-def test_parquet_is_read_and_written(place, tmp_path, capsys) -> None:
+def test_parquet_is_read_and_written(place, tmp_path, shell) -> None:
     pytest.importorskip("pyarrow")
     frame = pd.read_csv(place / "houses.csv")
     frame.to_parquet(tmp_path / "houses.parquet")
@@ -28,8 +28,7 @@ def test_parquet_is_read_and_written(place, tmp_path, capsys) -> None:
     assert main(["predict", str(place / "run"), str(tmp_path / "dated.parquet"), "--out", str(tmp_path / "d.csv")]) == 0
     np.testing.assert_allclose(pd.read_csv(tmp_path / "d.csv")["prediction"], read[0]["prediction"], rtol=1e-5)
     (tmp_path / "bad.parquet").write_bytes(b"PAR1 and no more")
-    assert main(["predict", str(place / "run"), str(tmp_path / "bad.parquet")]) == 2
-    assert "write the Parquet file again" in " ".join(capsys.readouterr().err.split())
+    assert "write the Parquet file again" in shell.refused("predict", place / "run", tmp_path / "bad.parquet")
 
 
 def test_types_of_parquet_are_columns_like_others(tmp_path) -> None:
@@ -85,7 +84,7 @@ def varint(number: int) -> bytes:
 
 
 @pytest.mark.parametrize("claimed", [10**6, 10**9, 10**15])
-def test_a_parquet_file_that_claims_other_rows_is_refused(place, tmp_path, claimed, capsys) -> None:
+def test_a_parquet_file_that_claims_other_rows_is_refused(place, tmp_path, claimed, shell) -> None:
     pytest.importorskip("pyarrow")
     pd.read_csv(place / "houses.csv").to_parquet(tmp_path / "t.parquet")
     data = (tmp_path / "t.parquet").read_bytes()
@@ -94,8 +93,7 @@ def test_a_parquet_file_that_claims_other_rows_is_refused(place, tmp_path, claim
     (tmp_path / "t.parquet").write_bytes(body + footer + len(footer).to_bytes(4, "little") + b"PAR1")
     for words in ([], ["--stream"]):
         out = str(tmp_path / "p.csv")
-        assert main(["predict", str(place / "run"), str(tmp_path / "t.parquet"), "--out", out, *words]) == 2
-        assert "t.parquet" in capsys.readouterr().err
+        assert "t.parquet" in shell.refused("predict", place / "run", tmp_path / "t.parquet", "--out", out, *words)
 
 
 def test_a_damaged_parquet_file_is_named(place, tmp_path) -> None:
@@ -120,8 +118,7 @@ def test_a_damaged_parquet_file_is_named(place, tmp_path) -> None:
     assert refused > 20
 
 
-def test_parquet_without_its_library_names_the_command(place, tmp_path, monkeypatch, capsys) -> None:
+def test_parquet_without_its_library_names_the_command(place, tmp_path, monkeypatch, shell) -> None:
     (tmp_path / "t.parquet").write_bytes(b"PAR1")
     monkeypatch.setitem(sys.modules, "pyarrow", None)
-    assert main(["predict", str(place / "run"), str(tmp_path / "t.parquet")]) == 2
-    assert "pip install 'gumdrop[parquet]'" in " ".join(capsys.readouterr().err.split())
+    assert "pip install 'gumdrop[parquet]'" in shell.refused("predict", place / "run", tmp_path / "t.parquet")

@@ -40,11 +40,6 @@ def paid(tmp_path_factory, quick):
     return place
 
 
-def said(capsys) -> str:
-    captured = capsys.readouterr()
-    return " ".join((captured.out + captured.err).split())
-
-
 @pytest.mark.parametrize(("name", "kind"), [("log", "log"), ("cut", "identity"), ("counts", "identity")])
 def test_nothing_is_predicted_below_0(paid, tmp_path, name, kind) -> None:
     model = load_table_model(paid / name)
@@ -56,17 +51,15 @@ def test_nothing_is_predicted_below_0(paid, tmp_path, name, kind) -> None:
     assert (found["lower"] < found["upper"]).all()
 
 
-def test_the_choice_is_said(paid, capsys) -> None:
+def test_the_choice_is_said(paid, shell) -> None:
     results = json.loads((paid / "log" / "results.json").read_text())
     assert results["settings"]["target_scale"] == "log"
     assert any("prefer its logarithm" in note for note in results["notes"])
-    assert main(["info", str(paid / "log")]) == 0
-    assert "'salary' is never below 0 in training: held-out rows prefer its logarithm" in said(capsys)
-    assert main(["info", str(paid / "cut")]) == 0
-    assert "'salary' is never below 0 in training: predicted densities end there" in said(capsys)
+    for name, words in (("log", "held-out rows prefer its logarithm"), ("cut", "predicted densities end there")):
+        assert f"'salary' is never below 0 in training: {words}" in shell.said("info", paid / name)
 
 
-def test_the_levels_of_counts_from_0_on_add_up(paid, tmp_path) -> None:
+def test_the_levels_of_counts_from_0_on_add_up(paid) -> None:
     model, frame = load_table_model(paid / "counts"), read_table(paid / "people.csv").frame
     assert model.schema.target.steps.first == 0
     found = predict_frame(model, frame, PredictionSettings(levels=True)).frame
@@ -74,12 +67,11 @@ def test_the_levels_of_counts_from_0_on_add_up(paid, tmp_path) -> None:
     assert ((total > 0.8) & (total <= 1 + 1e-5)).all()
 
 
-def test_scores_of_targets_below_0_are_numbers(paid, tmp_path, capsys) -> None:
+def test_scores_of_targets_below_0_are_numbers(paid, tmp_path, shell) -> None:
     frame = pd.read_csv(paid / "people.csv").head(20).assign(salary=-5.0)
     frame.to_csv(tmp_path / "debts.csv", index=False)
     for name in ("log", "cut"):
-        assert main(["evaluate", str(paid / name), str(tmp_path / "debts.csv"), "--json"]) == 0
-        scores = json.loads(capsys.readouterr().out)["scores"]
+        scores = shell.told("evaluate", paid / name, tmp_path / "debts.csv")["scores"]
         assert all(np.isfinite(value) for value in scores.values())
         assert scores["log likelihood"] < -80
 

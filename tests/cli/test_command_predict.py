@@ -1,7 +1,6 @@
 """`gumdrop predict`: standard input and output, odd cells, tables that do not fit."""
 
 import io
-import json
 import re
 import sys
 from pathlib import Path
@@ -20,25 +19,22 @@ class Piped(io.StringIO):
         self.buffer = io.BytesIO(data)
 
 
-def test_tables_come_from_standard_input_and_go_to_standard_output(place, quick, tmp_path, monkeypatch, capsys) -> None:
+def test_tables_come_from_standard_input_and_go_to_standard_output(place, quick, tmp_path, monkeypatch, shell) -> None:
     data = (place / "houses.csv").read_bytes()
     monkeypatch.setattr(sys, "stdin", Piped(data))
     words = ["fit", "-", "--target", "price", "--drop", "grade", "id", "--unit", "thousand euro"]
-    assert main([*words, "--out", str(tmp_path / "run"), *quick]) == 0
+    shell.said(*words, "--out", tmp_path / "run", *quick)
     for name in ("model.safetensors", "model.json"):
         assert (tmp_path / "run" / name).read_bytes() == (place / "run" / name).read_bytes()
-    assert main(["predict", str(place / "run"), str(place / "houses.csv"), "--out", str(tmp_path / "a.csv")]) == 0
-    capsys.readouterr()
+    shell.said("predict", place / "run", place / "houses.csv", "--out", tmp_path / "a.csv")
     monkeypatch.setattr(sys, "stdin", Piped(data))
-    assert main(["predict", str(place / "run"), "-", "--keep", "id"]) == 0
-    piped = pd.read_csv(io.StringIO(capsys.readouterr().out))
+    piped = pd.read_csv(io.StringIO(shell.run(["predict", place / "run", "-", "--keep", "id"], 0).out))
     assert piped.pop("id").tolist() == [f"H{i:03}" for i in range(120)]
     pd.testing.assert_frame_equal(piped, pd.read_csv(tmp_path / "a.csv"))
 
 
-def test_odd_cells_are_told(place, odd_rows, capsys, tmp_path) -> None:
-    assert main(["predict", str(place / "run"), str(odd_rows), "--out", str(tmp_path / "odd.csv.gz")]) == 0
-    said = " ".join(capsys.readouterr().out.split())
+def test_odd_cells_are_told(place, odd_rows, shell, tmp_path) -> None:
+    said = shell.said("predict", place / "run", odd_rows, "--out", tmp_path / "odd.csv.gz")
     assert "not used, because training did not have them: 'id', 'grade'" in said
     assert "'violet' (1 row), 'Red' (1 row; did you mean 'red'?)" in said
     assert "1 value of 'size' is far outside the training range" in said
@@ -56,35 +52,30 @@ def test_odd_cells_are_told(place, odd_rows, capsys, tmp_path) -> None:
         (lambda f: f.assign(id=1, std=2), "column 'std' cannot be kept"),
     ],
 )
-def test_a_table_that_does_not_fit_is_explained(place, tmp_path, capsys, change, message) -> None:
+def test_a_table_that_does_not_fit_is_explained(place, tmp_path, shell, change, message) -> None:
     change(pd.read_csv(place / "houses.csv").head(4)).to_csv(tmp_path / "new.csv", index=False)
     words = ["--keep", "std"] if "kept" in message else []
-    assert (
-        main(["predict", str(place / "run"), str(tmp_path / "new.csv"), "--out", str(tmp_path / "p.csv"), *words]) == 2
-    )
-    assert message in " ".join(capsys.readouterr().err.split())
+    assert message in shell.refused("predict", place / "run", tmp_path / "new.csv", "--out", tmp_path / "p.csv", *words)
 
 
-def test_a_full_disk_is_a_failure_on_the_way(place, tmp_path, monkeypatch, capsys) -> None:
+def test_a_full_disk_is_a_failure_on_the_way(place, tmp_path, monkeypatch, shell) -> None:
     monkeypatch.setattr("gumdrop.tables.prediction.replacing", lambda *_: (_ for _ in ()).throw(OSError("disk full")))
-    assert main(["predict", str(place / "run"), str(place / "houses.csv"), "--out", str(tmp_path / "p.csv")]) == 1
-    assert "disk full" in capsys.readouterr().err
+    words = ["predict", place / "run", place / "houses.csv", "--out", tmp_path / "p.csv"]
+    assert "disk full" in shell.said(*words, status=1)
 
 
-def test_predictions_go_to_no_device(place, capsys) -> None:
-    words = ["predict", str(place / "run"), str(place / "houses.csv"), "--overwrite", "--out"]
-    assert main([*words, "/dev/null"]) == 2
-    assert "is a device or a pipe" in " ".join(capsys.readouterr().err.split())
+def test_predictions_go_to_no_device(place, shell) -> None:
+    words = ["predict", place / "run", place / "houses.csv", "--overwrite", "--out", "/dev/null"]
+    assert "is a device or a pipe" in shell.refused(*words)
     assert not Path("/dev/null").is_file()
 
 
 # The page
 
 
-def test_a_page_shows_what_is_predicted_and_how_sure_of_it_the_model_is(place, tmp_path, capsys) -> None:
-    words = ["predict", str(place / "run"), str(place / "houses.csv"), "--page", str(tmp_path / "p.html"), "--json"]
-    assert main(words) == 0
-    told = json.loads(capsys.readouterr().out)
+def test_a_page_shows_what_is_predicted_and_how_sure_of_it_the_model_is(place, tmp_path, shell) -> None:
+    words = ["predict", place / "run", place / "houses.csv", "--page", tmp_path / "p.html"]
+    told = shell.told(*words)
     assert told["page"] == str(tmp_path / "p.html")
     page = (tmp_path / "p.html").read_text()
     assert "120 rows of <code>houses.csv</code>" in page
@@ -93,11 +84,10 @@ def test_a_page_shows_what_is_predicted_and_how_sure_of_it_the_model_is(place, t
     least = max(told["predictions"], key=lambda row: row["epistemic_std"])["row"]
     assert int(re.findall(r"<tr><td>(\d+)</td>", page)[0]) == least
     assert not re.search(r"https?:|<script|\bnan\b", page)
-    assert main(words) == 2
-    assert "with --page" in json.loads(capsys.readouterr().out)["error"]
+    assert "with --page" in shell.told(*words, status=2)["error"]
 
 
-def test_a_page_of_rows_that_are_unlike_training_says_so(place, tmp_path, capsys) -> None:
+def test_a_page_of_rows_that_are_unlike_training_says_so(place, tmp_path) -> None:
     frame = pd.read_csv(place / "houses.csv")
     frame.drop(columns="price").assign(colour="violet").to_csv(tmp_path / "moved.csv", index=False)
     words = ["predict", str(place / "run"), str(tmp_path / "moved.csv"), "--out", str(tmp_path / "p.csv")]
@@ -108,12 +98,10 @@ def test_a_page_of_rows_that_are_unlike_training_says_so(place, tmp_path, capsys
     assert 'id="h-scores"' not in page
 
 
-def test_a_page_is_refused_of_a_stream_and_in_the_place_of_the_predictions(place, tmp_path, capsys) -> None:
+def test_a_page_is_refused_of_a_stream_and_in_the_place_of_the_predictions(place, tmp_path, shell) -> None:
     words = ["predict", str(place / "run"), str(place / "houses.csv"), "--out", str(tmp_path / "p"), "--page"]
-    assert main([*words, str(tmp_path / "p")]) == 2
-    assert "must be two files" in " ".join(capsys.readouterr().err.split())
-    assert main([*words, str(tmp_path / "q"), "--stream"]) == 2
-    assert "is not written of a stream" in " ".join(capsys.readouterr().err.split())
+    assert "must be two files" in shell.refused(*words, tmp_path / "p")
+    assert "is not written of a stream" in shell.refused(*words, tmp_path / "q", "--stream")
     assert not list(tmp_path.iterdir())
 
 

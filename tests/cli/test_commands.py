@@ -5,17 +5,6 @@ import pytest
 
 from gumdrop.cli import main
 
-from builders.tables import write_table
-
-
-@pytest.fixture(scope="module")
-def place(tmp_path_factory):
-    place = tmp_path_factory.mktemp("cli")
-    table = write_table(place / "houses.csv")
-    words = ["fit", str(table), "--target", "price", "--drop", "grade", "--out", str(place / "run"), "--quiet"]
-    assert main([*words, "--epochs", "3", "--hidden", "8", "--members", "2", "--draws", "10"]) == 0
-    return place
-
 
 def test_fit_leaves_a_report(place) -> None:
     page = (place / "run" / "report.html").read_text()
@@ -23,12 +12,10 @@ def test_fit_leaves_a_report(place) -> None:
     assert "houses.csv" in page
 
 
-def test_predict_writes_a_table(place, capsys) -> None:
-    out = place / "new.csv"
-    assert main(["predict", str(place / "run"), str(place / "houses.csv"), "--out", str(out), "--overwrite"]) == 0
+def test_predict_writes_a_table(place, tmp_path, shell) -> None:
+    assert "120 rows" in shell.said("predict", place / "run", place / "houses.csv", "--out", tmp_path / "new.csv")
     columns = ["row", "prediction", "std", "lower", "upper", "epistemic_std", "aleatoric_std"]
-    assert list(pd.read_csv(out)) == [*columns, "missing_cells", "unseen_cells", "outside_cells"]
-    assert "120 rows" in capsys.readouterr().out
+    assert list(pd.read_csv(tmp_path / "new.csv")) == [*columns, "missing_cells", "unseen_cells", "outside_cells"]
 
 
 @pytest.mark.parametrize(("asked", "expected"), [(None, "PASSIVE"), ("ACTIVE", "ACTIVE")])
@@ -60,50 +47,48 @@ def test_threads_do_not_spin_while_they_wait_unless_asked_to(asked, expected, mo
         (["predikt", "run"], "predikt"),
     ],
 )
-def test_bad_input_is_one_clear_message(place, monkeypatch, capsys, words, message) -> None:
-    monkeypatch.chdir(place)
-    frame = pd.read_csv("houses.csv")
-    (place / "empty.csv").write_text("")
-    (place / "header.csv").write_text("size,colour,price\n")
+def test_bad_input_is_one_clear_message(place, tmp_path, monkeypatch, shell, words, message) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "run").symlink_to(place / "run")
+    frame = pd.read_csv(place / "houses.csv").drop(columns="id")
+    frame.to_csv("houses.csv", index=False)
+    (tmp_path / "empty.csv").write_text("")
+    (tmp_path / "header.csv").write_text("size,colour,price\n")
     frame.assign(size=frame["size"].where(frame.index != 3, float("inf"))).to_csv("infinite.csv", index=False)
     frame.assign(grade="good").to_csv("oneclass.csv", index=False)
     frame[["size"]].to_csv("short.csv", index=False)
-    (place / "papers").mkdir(exist_ok=True)
-    (place / "papers" / "thesis.tex").write_text("years of work")
-    before = {path.name for path in place.iterdir()}
-    assert main(words) == 2
-    captured = capsys.readouterr()
-    assert message in captured.err
-    assert "Traceback" not in captured.err + captured.out
-    assert {path.name for path in place.iterdir()} == before
+    (tmp_path / "papers").mkdir()
+    (tmp_path / "papers" / "thesis.tex").write_text("years of work")
+    before = {path.name for path in tmp_path.iterdir()}
+    said = shell.refused(*words)
+    assert message in said
+    assert "Traceback" not in said
+    assert {path.name for path in tmp_path.iterdir()} == before
 
 
-def test_several_hidden_layers_and_a_name_with_dots(place, monkeypatch) -> None:
-    monkeypatch.chdir(place)
-    (place / "houses.2024.csv").write_text((place / "houses.csv").read_text())
-    words = ["fit", "houses.2024.csv", "--target", "price", "--drop", "grade", "colour", "--hidden", "6", "5"]
+def test_several_hidden_layers_and_a_name_with_dots(place, tmp_path, monkeypatch, shell) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "houses.2024.csv").write_text((place / "houses.csv").read_text())
+    words = ["fit", "houses.2024.csv", "--target", "price", "--drop", "grade", "colour", "id", "--hidden", "6", "5"]
     words += ["--members", "2", "--draws", "6", "--quiet"]
-    assert main([*words, "--epochs", "2"]) == 0
-    assert main([*words, "--epochs", "3", "--overwrite"]) == 0
-    assert (place / "houses.2024" / "report.html").is_file()
+    shell.said(*words, "--epochs", "2")
+    shell.said(*words, "--epochs", "3", "--overwrite")
+    assert (tmp_path / "houses.2024" / "report.html").is_file()
 
 
-def test_an_interruption_is_told(place, monkeypatch, capsys) -> None:
-    monkeypatch.setattr(
-        "gumdrop.tables.fitting.train.choose", lambda *_, **__: (_ for _ in ()).throw(KeyboardInterrupt)
-    )
-    words = ["fit", str(place / "houses.csv"), "--target", "price", "--out", str(place / "stopped"), "--quiet"]
-    assert main(words) == 130
-    assert "before there was a model to keep" in capsys.readouterr().err
+def test_an_interruption_is_told(place, tmp_path, monkeypatch, shell) -> None:
+    stop = (None for _ in ()).throw
+    monkeypatch.setattr("gumdrop.tables.fitting.train.choose", lambda *_, **__: stop(KeyboardInterrupt))
+    words = ["fit", place / "houses.csv", "--target", "price", "--drop", "id", "--out", tmp_path / "stopped", "--quiet"]
+    assert "before there was a model to keep" in shell.said(*words, status=130)
 
 
-def test_demo_runs_on_real_data(tmp_path, monkeypatch, capsys) -> None:
+def test_demo_runs_on_real_data(tmp_path, monkeypatch, shell) -> None:
     monkeypatch.setattr("gumdrop.ensembles.folds.STEPS", 10)
     monkeypatch.setattr("gumdrop.ensembles.folds.LEAST_EPOCHS", 5)
-    assert main(["demo", "--out", str(tmp_path / "demo")]) == 0
+    said = shell.said("demo", "--out", tmp_path / "demo")
     assert (tmp_path / "demo" / "diabetes" / "report.html").is_file()
     assert len(pd.read_csv(tmp_path / "demo" / "new.predictions.csv")) == 20
-    said = capsys.readouterr().out
     assert "211 test rows" in said
     models = ("learned dropout", "fixed dropout, p = 0.1", "no dropout", "gradient-boosted trees", "linear model")
     assert all(f" {name} " in said for name in models)

@@ -353,18 +353,15 @@ def test_rows_that_do_not_fit(place, file, rows, options, message) -> None:
         serving.ServedModel(place / f"{file}.onnx").predict(rows, **options)
 
 
-def test_the_command(place, tmp_path, monkeypatch, capsys) -> None:
+def test_the_command(place, tmp_path, monkeypatch, shell) -> None:
     monkeypatch.chdir(tmp_path)
     words = ["export", str(place / "grade"), "--to", "pt2", "--variant", "draw"]
-    assert main(words) == 0
-    assert "grade.pt2" in capsys.readouterr().out
+    assert "grade.pt2" in shell.said(*words)
     program = torch.export.load("grade.pt2").module()
     rows = torch.tensor([[50.0, 0, 19000.3, 1], [60, -1, torch.nan, 0]], dtype=torch.float64)
     assert program(rows)["probabilities"].shape == (2, 2)
-    assert main(words) == 2
-    assert "exists already" in capsys.readouterr().err
-    assert main([*words[:1], str(tmp_path), *words[2:], "--out", "new.pt2"]) == 2
-    assert "model.json" in capsys.readouterr().err
+    assert "exists already" in shell.refused(*words)
+    assert "model.json" in shell.refused(*words[:1], tmp_path, *words[2:], "--out", "new.pt2")
     assert [path.name for path in tmp_path.iterdir()] == ["grade.pt2"]
     members = len(load_table_model(place / "grade").ensemble.members)
     noise = ["--variant", "noise", "--num-samples", str(3 * members), "--out", "noise.pt2"]

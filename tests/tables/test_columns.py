@@ -107,18 +107,14 @@ def dated(days, **columns):
     return pd.DataFrame({"sold": dates.strftime("%Y-%m-%d %H:%M"), "y": np.arange(len(days)) / 7, **columns})
 
 
-def test_cycles_follow_from_what_the_dates_cover() -> None:
+def test_cycles_follow_from_what_the_dates_cover_and_weekdays_need_three() -> None:
+    weeks = 7.0 * np.arange(10)
     assert parts_of(np.arange(0.0, 400)) == ("season", "weekday")
-    assert parts_of(np.arange(0.0, 70, 7)) == ()
     assert parts_of(np.array([0.0, 0.25, 7.5])) == ("hour",)
+    assert parts_of(weeks) == parts_of(np.concatenate([weeks, weeks + 1])) == ()
     months = np.arange("2001-01", "2003-01", dtype="datetime64[M]").astype("datetime64[D]").astype(float)
     assert parts_of(months) == ("season",)
     assert parts_of(months + 14) == ("season", "weekday")
-
-
-def test_a_cycle_of_weekdays_needs_three() -> None:
-    weeks = 7.0 * np.arange(10)
-    assert parts_of(np.concatenate([weeks, weeks + 1])) == ()
     assert parts_of(np.concatenate([weeks, weeks + 1, weeks + 4])) == ("weekday",)
 
 
@@ -180,12 +176,10 @@ def test_numbers_are_outside_a_deviation_beyond_those_of_training() -> None:
 
 
 def test_columns_that_cannot_be_used_are_named_in_one_message() -> None:
-    frame = pd.DataFrame(
-        {"id": [f"u{i}" for i in range(ROWS)], "gap": np.nan, "ok": np.arange(ROWS), "y": np.arange(ROWS) / 7}
-    )
-    with pytest.raises(
-        TableError, match=r"(?s)2 columns cannot.*`--drop id`.*`--drop gap`.*leave columns out"
-    ) as found:
+    ids, numbers = [f"u{i}" for i in range(ROWS)], np.arange(ROWS)
+    frame = pd.DataFrame({"id": ids, "gap": np.nan, "ok": numbers, "y": numbers / 7})
+    message = r"(?s)2 columns cannot.*`--drop id`.*`--drop gap`.*leave columns out"
+    with pytest.raises(TableError, match=message) as found:
         infer_schema(frame, "y")
     assert "'ok'" not in str(found.value)
 
@@ -225,10 +219,8 @@ def test_typing_errors_and_codes_for_missing_are_named_with_their_row() -> None:
 
 def test_a_class_that_is_nearly_all_is_said() -> None:
     frame = pd.DataFrame({"x": np.arange(100.0) ** 2, "ill": ["Yes"] * 6 + ["No"] * 94})
-    assert (
-        "94.0% of 'ill' are 'No': always answering that is right as often"
-        in table_notes(frame, infer_schema(frame, "ill"))[0]
-    )
+    (note,) = table_notes(frame, infer_schema(frame, "ill"))
+    assert note.startswith("94.0% of 'ill' are 'No': always answering that is right as often")
     frame["ill"] = ["Yes"] * 40 + ["No"] * 60
     assert table_notes(frame, infer_schema(frame, "ill")) == []
 
@@ -250,10 +242,3 @@ def test_statistics_of_some_rows_are_those_of_their_target_too() -> None:
     assert (some.target.mean, some.target.std) == pytest.approx((frame["y"][:12].mean(), frame["y"][:12].std(ddof=0)))
     encoded = some.encode_target(frame[:12])
     assert (encoded.mean(), encoded.std()) == pytest.approx((0.0, 1.0), abs=1e-6)
-
-
-@pytest.mark.parametrize("decimal", [None, ".", ","])
-def test_the_decimal_mark_survives_json(decimal) -> None:
-    frame = pd.DataFrame({"x": np.arange(24.0), "y": np.arange(24) / 7})
-    schema = infer_schema(frame, "y", decimal=decimal)
-    assert TableSchema.from_json(schema.to_json()).decimal == decimal

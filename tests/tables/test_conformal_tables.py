@@ -66,12 +66,8 @@ def test_groups_of_yes_and_no_are_known_in_any_capitals() -> None:
     levels = (ConformalLevels.of(torch.zeros(60, 1, 2)),) * 3
     schema = infer_schema(pd.DataFrame({"size": range(12), "price": np.arange(12) / 7}), "price")
     conformal = Conformal(levels, (GroupColumn("open", None, {"Yes": 2, "No": 1}),))
-    assert conformal.groups(schema, pd.DataFrame({"open": ["yes", "NO", "Yes", "maybe"]})).tolist() == [
-        [2],
-        [1],
-        [2],
-        [0],
-    ]
+    groups = conformal.groups(schema, pd.DataFrame({"open": ["yes", "NO", "Yes", "maybe"]}))
+    assert groups.squeeze(1).tolist() == [2, 1, 2, 0]
     mixed = pd.DataFrame({"size": range(120), "open": ["yes", "No", "YES", "no"] * 30})
     fitted, _ = conformal_of(torch.rand(120, 1, 2), mixed, schema, ["open"])
     assert fitted.columns[0].places.keys() == {"No", "yes"}, "and are the same group in training"
@@ -79,7 +75,6 @@ def test_groups_of_yes_and_no_are_known_in_any_capitals() -> None:
 
 def test_groups_that_look_like_numbers_are_read_as_in_training(folder) -> None:
     model, later = load_table_model(folder), sites(300, seed=1)
-    assert model.conformal is not None
     (column,) = model.conformal.columns
     percent = {"5%": column.places["calm"], "10%": column.places["wild"]}
     renamed = replace(model, conformal=replace(model.conformal, columns=(replace(column, places=percent),)))
@@ -95,7 +90,7 @@ def test_quantiles_are_those_of_the_levels(folder) -> None:
     assert (later["price"] >= found["q10"]).mean() >= 0.88
 
 
-def test_rows_that_come_later_move_the_levels_in_the_folder(folder, tmp_path) -> None:
+def test_rows_that_come_later_move_the_levels_in_the_folder(folder) -> None:
     model, drifted = load_table_model(folder), sites(400, seed=2)
     drifted["price"] += 3 * np.random.default_rng(3).normal(size=400)
     before = share_held(model, drifted)
@@ -118,16 +113,10 @@ def test_rows_that_are_scored_at_another_coverage_leave_that_of_the_fit(folder, 
     put_model(before, folder, print)
 
 
-def test_classes_have_sets(tmp_path) -> None:
-    settings = replace(QUICK, compare=False, conformal=True)
-    results = []
-    model = fit_table(
-        sites(400),
-        "rank",
-        reading=Reading(drop=("price",)),
-        settings=settings,
-        finish=lambda found, _: results.append(found),
-    )
+def test_classes_have_sets() -> None:
+    settings, results = replace(QUICK, compare=False, conformal=True), []
+    options = {"settings": settings, "finish": lambda found, _: results.append(found)}
+    model = fit_table(sites(400), "rank", reading=Reading(drop=("price",)), **options)
     found = model.predict(sites(200, seed=1))
     assert set(found["set"]) <= {"high", "low", "high | low"}
     assert all(row["prediction"] in row["set"].split(" | ") for _, row in found.iterrows())

@@ -53,10 +53,6 @@ def disk(tmp_path):
         subprocess.run(["umount", str(place)], check=True)
 
 
-def said(capsys) -> str:
-    return " ".join(capsys.readouterr().err.split())
-
-
 @pytest.mark.parametrize(
     ("words", "name"),
     [
@@ -69,19 +65,17 @@ def said(capsys) -> str:
         (["export", "{fit}", "--to", "pt2", "--num-samples", "5"], "out.pt2"),
     ],
 )
-def test_one_file(ready, disk, capsys, words, name) -> None:
+def test_one_file(ready, disk, shell, words, name) -> None:
     place = disk(8 * KB)
     (place / name).write_text("old")
     words = [word.format(fit=ready / "fit", rows=ready / "rows") for word in words]
-    assert main([*words, "--out", str(place / name), "--overwrite"]) == 1
-    assert f"error: the disk is full, so {place / name} is not written, and what was there before still is" in said(
-        capsys
-    )
+    said = shell.said(*words, "--out", place / name, "--overwrite", status=1)
+    assert f"error: the disk is full, so {place / name} is not written, and what was there before still is" in said
     assert (place / name).read_text() == "old"
     assert [each.name for each in place.iterdir()] == [name]
 
 
-def test_a_fit_that_finds_no_room_goes_on_when_there_is(ready, disk, capsys) -> None:
+def test_a_fit_that_finds_no_room_goes_on_when_there_is(ready, disk, shell) -> None:
     sizes = {path.name: path.stat().st_size for path in (ready / "fit").iterdir()}
     whole = sum(sizes.values())
     place = disk(2 * whole)
@@ -91,8 +85,9 @@ def test_a_fit_that_finds_no_room_goes_on_when_there_is(ready, disk, capsys) -> 
         filler.unlink(missing_ok=True)
         free = os.statvfs(place).f_bavail * os.statvfs(place).f_bsize
         filler.write_bytes(bytes(max(0, free - room)))
-        assert main(words) == 1
-        assert f"disk is full: {place / 'fit'} is as it was, and {place / 'fit.partial'} keeps" in said(capsys)
+        assert f"disk is full: {place / 'fit'} is as it was, and {place / 'fit.partial'} keeps" in shell.said(
+            *words, status=1
+        )
         assert not (place / "fit").exists()
         assert not list(place.rglob("*.*.partial"))
     filler.unlink()
@@ -103,23 +98,20 @@ def test_a_fit_that_finds_no_room_goes_on_when_there_is(ready, disk, capsys) -> 
     assert ours["scores"] == theirs["scores"]
 
 
-def test_a_fit_keeps_the_folder_that_it_was_to_replace(ready, disk, capsys) -> None:
+def test_a_fit_keeps_the_folder_that_it_was_to_replace(ready, disk, shell) -> None:
     place = disk(1024 * KB)
-    assert main(["fit", str(ready / "rows.csv"), *FLAGS, "--out", str(place / "fit")]) == 0
+    shell.said("fit", ready / "rows.csv", *FLAGS, "--out", place / "fit")
     before = {path.name: path.read_bytes() for path in (place / "fit").iterdir()}
     (place / "filler").write_bytes(bytes(1024 * KB - sum(map(len, before.values())) - 100 * KB))
-    capsys.readouterr()
-    assert main(["fit", str(ready / "rows.csv"), *FLAGS, "--out", str(place / "fit"), "--overwrite", "--json"]) == 1
-    answer = json.loads(capsys.readouterr().out)
+    answer = shell.told("fit", ready / "rows.csv", *FLAGS, "--out", place / "fit", "--overwrite", status=1)
     assert (answer["status"], answer["error"][:16]) == (1, "the disk is full")
     assert {path.name: path.read_bytes() for path in (place / "fit").iterdir()} == before
 
 
-def test_an_experiment_and_the_page(disk, capsys) -> None:
+def test_an_experiment_and_the_page(disk, shell) -> None:
     for words in (["reproduce", "line", "--quick"], ["explore"]):
         place = disk(8 * KB)
-        assert main([*words, "--out", str(place / "out")]) == 1
-        assert "error: the disk is full" in said(capsys)
+        assert "error: the disk is full" in shell.said(*words, "--out", place / "out", status=1)
         assert not list(place.rglob("*.*.partial"))
         for path in place.rglob("*.json"):
             json.loads(path.read_text())

@@ -118,10 +118,6 @@ def test_numbers_that_cannot_be_are_refused(change, words) -> None:
         FitResults.from_json(regression_results() | change)
 
 
-def test_settings_that_nobody_wrote_down_are_left_open() -> None:
-    assert "asked many times" in render(FitResults.from_json(regression_results(30) | {"settings": {}}))
-
-
 def test_scores_tell_which_way_they_are_better_and_older_ones_are_known_by_name() -> None:
     older = FitResults.from_json(regression_results())
     assert [older.better(name) for name in older.scores[0].values] == ["lower", "higher", "target", "lower"]

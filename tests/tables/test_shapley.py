@@ -67,20 +67,6 @@ def test_an_additive_function_needs_one_order(data) -> None:
     torch.testing.assert_close(torch.tensor(found.share[..., 0]), expected.double(), rtol=1e-5, atol=1e-5)
 
 
-def test_another_library_agrees(data) -> None:
-    captum = pytest.importorskip("captum.attr")
-    x, background = data
-    mask = torch.tensor([[0, 1, 1, 2]])
-    with torch.random.fork_rng():
-        torch.manual_seed(0)
-        theirs = captum.ShapleyValues(lambda rows: function(rows)[:, 0]).attribute(
-            x[:1], baselines=background[:1], feature_mask=mask
-        )
-    ours = shapley_shares(lambda rows, of: function(rows), x[:1], background[:1], GROUPS, orders=400)
-    gap = abs(ours.share[0, [0, 1, 2], 0] - theirs[0, [0, 1, 3]].numpy())
-    assert (gap < 5 * ours.error[0, :, 0] + 1e-6).all()
-
-
 def test_orders_must_be_positive(data) -> None:
     with pytest.raises(ValueError, match="`orders` must be at least 1, got 0"):
         shapley_shares(lambda rows, of: function(rows), *data, GROUPS, orders=0)

@@ -2,10 +2,8 @@
 
 import copy
 import json
-import os
 import subprocess
 import sys
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -29,6 +27,7 @@ from gumdrop.tables.streams.rows import StreamedRows
 from gumdrop.tables.streams.survey import Moments, survey
 from gumdrop.training.processes import ProcessGroup
 
+from builders.processes import environment
 from builders.waiting import HANG
 
 pa = pytest.importorskip("pyarrow")
@@ -90,9 +89,8 @@ def test_every_row_is_read_once_whatever_the_files(tmp_path, path, kind) -> None
     assert (stream.num_rows, len(stream.pieces)) == (NUM_ROWS, 12)
     found = [(row, frame) for piece in stream.pieces for row, frame in stream.read(piece)]
     assert [row for row, _ in found] == list(range(0, NUM_ROWS, 100))
-    pd.testing.assert_frame_equal(
-        pd.concat([frame for _, frame in found], ignore_index=True), table(), check_dtype=False
-    )
+    whole = pd.concat([frame for _, frame in found], ignore_index=True)
+    pd.testing.assert_frame_equal(whole, table(), check_dtype=False)
 
 
 def test_moments_of_parts_are_those_of_the_whole() -> None:
@@ -193,9 +191,8 @@ def test_members_that_begin_alike_train_with_masks_of_their_own(path) -> None:
     found, schema, rows = prepared(TableStream(path))
     network = mlp(schema.num_features, 1, hidden=(8,), homoscedastic_noise=True)
     settings = EnsembleSettings(epochs=1, num_members=2)
-    fitted = fit_streamed_ensemble(
-        lambda: copy.deepcopy(network), rows, watched(schema, found.sample), settings, Gaussian()
-    )
+    held_out = watched(schema, found.sample)
+    fitted = fit_streamed_ensemble(lambda: copy.deepcopy(network), rows, held_out, settings, Gaussian())
     one, other = fitted.model.members
     assert not torch.equal(one[0].weight, other[0].weight)
 
@@ -209,14 +206,13 @@ def test_the_schedule_takes_one_pass_of_a_long_table() -> None:
 # The command
 
 
-def test_a_short_table_with_dates_as_text_leaves_rows_to_train_on(tmp_path, capsys) -> None:
+def test_a_short_table_with_dates_as_text_leaves_rows_to_train_on(tmp_path, shell) -> None:
     days = pd.date_range("2020-01-01", periods=300, freq="3D").strftime("%d.%m.%Y")
     frame = pd.DataFrame({"day": days, "name": [f"N{i}" for i in range(300)], "y": np.arange(300) % 97 / 7})
     frame.to_parquet(tmp_path / "rows.parquet")
     words = ["fit", str(tmp_path / "rows.parquet"), "--target", "y", "--stream", "--members", "1", "--epochs", "1"]
     words += ["--hidden", "4", "--draws", "4", "--quiet", "--out", str(tmp_path / "fit")]
-    assert cli.main(words) == 2
-    assert "and 0 are left to train on: read it as a whole" in " ".join(capsys.readouterr().err.split())
+    assert "and 0 are left to train on: read it as a whole" in shell.refused(*words)
     assert cli.main([*words, "--drop", "name"]) == 0
     results = json.loads((tmp_path / "fit" / "results.json").read_text())
     assert results["table"]["train_rows"] > 100
@@ -238,29 +234,11 @@ def test_gumdrop_fit_reads_in_pieces(path, tmp_path, monkeypatch, capsys) -> Non
     assert not list(tmp_path.glob("*.partial"))
 
 
-def test_the_command_says_what_a_damaged_file_lacks(path, tmp_path, capsys) -> None:
-    path.write_bytes(path.read_bytes()[:-100])
-    assert cli.main(["fit", str(path), "--target", "y", "--stream", "--out", str(tmp_path / "fit")]) == 2
-    assert "is cut short or damaged" in capsys.readouterr().err
-    assert [place.name for place in tmp_path.iterdir()] == ["rows.parquet"]
-
-
 # Files that are not whole
 
 
-def test_a_file_that_is_damaged_inside_is_refused_when_it_is_read(path) -> None:
-    contents = bytearray(path.read_bytes())
-    contents[200:2000] = bytes(1800)
-    path.write_bytes(bytes(contents))
-    with pytest.raises(TableError, match=r"rows\.parquet is cut short or damaged"):
-        survey(TableStream(path), "y")
-
-
-def test_a_column_whose_type_changes_from_file_to_file_is_named(tmp_path) -> None:
+def test_a_column_that_is_not_in_every_file_is_named(tmp_path) -> None:
     table().to_parquet(tmp_path / "a.parquet")
-    table().assign(x="many").to_parquet(tmp_path / "b.parquet")
-    with pytest.raises(TableError, match=r"column 'x' is text in b\.parquet and numbers in a\.parquet"):
-        TableStream(tmp_path)
     table().drop(columns="kind").to_parquet(tmp_path / "b.parquet")
     with pytest.raises(TableError, match=r"column 'kind' is absent in b\.parquet and text in a\.parquet"):
         TableStream(tmp_path)
@@ -314,13 +292,13 @@ def fitted(tmp_path_factory):
 
 
 @pytest.mark.parametrize("name", ["out.csv", "out.csv.gz", "out.parquet"])
-def test_predictions_in_pieces_are_those_of_the_whole(fitted, tmp_path, capsys, name) -> None:
-    keep = ["--keep", "id", "note", "x", "--json"]
+def test_predictions_in_pieces_are_those_of_the_whole(fitted, tmp_path, shell, name) -> None:
+    keep = ["--keep", "id", "note", "x"]
     said, read = [], []
     for source, flags in ((fitted / "new.parquet", []), (fitted / "new", ["--stream"])):
         place = tmp_path / f"{source.name}-{name}"
-        assert cli.main(["predict", str(fitted / "fit"), str(source), "--out", str(place), *keep, *flags]) == 0
-        told = json.loads(capsys.readouterr().out)  # a stream is neither scored nor compared with training
+        told = shell.told("predict", fitted / "fit", source, "--out", place, *keep, *flags)
+        # A stream is neither scored nor compared with training.
         said.append({key: value for key, value in told.items() if key not in NOT_OF_STREAMS})
         read.append(pd.read_parquet(place) if "parquet" in name else pd.read_csv(place))
     assert said[0] == said[1]
@@ -332,7 +310,7 @@ def test_predictions_in_pieces_are_those_of_the_whole(fitted, tmp_path, capsys, 
     assert read[1]["note"].isna().sum() == 150
 
 
-def test_a_stream_is_written_to_standard_output(fitted, tmp_path, monkeypatch, capsys) -> None:
+def test_a_stream_is_written_to_standard_output(fitted, tmp_path, monkeypatch, capsys, shell) -> None:
     monkeypatch.chdir(tmp_path)
     words = ["predict", str(fitted / "fit"), str(fitted / "new"), "--stream"]
     assert cli.main([*words, "--out", "-"]) == 0
@@ -341,12 +319,9 @@ def test_a_stream_is_written_to_standard_output(fitted, tmp_path, monkeypatch, c
     assert lines[0].startswith("row,prediction,std")
     assert lines[-1].startswith("400,")
     assert list(tmp_path.iterdir()) == []
-    assert cli.main([*words, "--out", "-", "--json"]) == 2
-    assert "name a file with --out" in capsys.readouterr().err
-    assert cli.main([*words, "--json"]) == 0
-    assert json.loads(capsys.readouterr().out)["out"] == "new.predictions.csv"
-    assert cli.main([*words, "--out", str(fitted / "new" / "c.parquet")]) == 2
-    assert "a file of the table itself" in capsys.readouterr().err
+    assert "name a file with --out" in shell.refused(*words, "--out", "-", "--json")
+    assert shell.told(*words)["out"] == "new.predictions.csv"
+    assert "a file of the table itself" in shell.refused(*words, "--out", fitted / "new" / "c.parquet")
 
 
 def test_predicting_takes_no_more_memory_for_more_rows(fitted, monkeypatch) -> None:
@@ -358,7 +333,7 @@ def test_predicting_takes_no_more_memory_for_more_rows(fitted, monkeypatch) -> N
 
 
 @pytest.mark.parametrize("damage", ["inside", "end", "type", "text", "column"])
-def test_a_stream_that_breaks_leaves_what_was_there(fitted, tmp_path, capsys, damage) -> None:
+def test_a_stream_that_breaks_leaves_what_was_there(fitted, tmp_path, shell, damage) -> None:
     frame = pd.read_parquet(fitted / "new.parquet")
     (tmp_path / "new").mkdir()
     path = tmp_path / "new" / "b.parquet"
@@ -377,8 +352,8 @@ def test_a_stream_that_breaks_leaves_what_was_there(fitted, tmp_path, capsys, da
         contents[start : start + 3000] = bytes(3000)
     path.write_bytes(contents[:-50] if damage == "end" else contents)
     (tmp_path / "out.csv").write_text("old")
-    words = ["predict", str(fitted / "fit"), str(tmp_path / "new"), "--stream", "--out", str(tmp_path / "out.csv")]
-    assert cli.main([*words, "--overwrite"]) == 2
+    words = ["predict", fitted / "fit", tmp_path / "new", "--stream", "--out", tmp_path / "out.csv"]
+    told = shell.refused(*words, "--overwrite")
     said = {
         "inside": "b.parquet is cut short or damaged",
         "end": "b.parquet is cut short or damaged",
@@ -386,17 +361,18 @@ def test_a_stream_that_breaks_leaves_what_was_there(fitted, tmp_path, capsys, da
         "text": "column 'sold' has 'soon' in data row 78",
         "column": "the table has no column 'kind'",
     }
-    assert said[damage] in " ".join(capsys.readouterr().err.split())
+    assert said[damage] in told
     assert (tmp_path / "out.csv").read_text() == "old"
     assert {each.name for each in tmp_path.iterdir()} == {"new", "out.csv"}
 
 
-def test_what_is_not_parquet_is_said_so(fitted, tmp_path, capsys) -> None:
+def test_what_is_not_parquet_is_said_so(fitted, tmp_path, shell) -> None:
     (tmp_path / "new.csv").write_text("x,y\n1,2\n")
     for words in (["predict", str(fitted / "fit")], ["fit", "--target", "y"]):
         verb, *rest = words
-        assert cli.main([verb, *rest, str(tmp_path / "new.csv"), "--stream", "--out", str(tmp_path / "o")]) == 2
-        assert "new.csv is neither Parquet nor Arrow" in " ".join(capsys.readouterr().err.split())
+        assert "new.csv is neither Parquet nor Arrow" in shell.refused(
+            verb, *rest, tmp_path / "new.csv", "--stream", "--out", tmp_path / "o"
+        )
 
 
 # Estimators
@@ -420,18 +396,16 @@ def test_a_regressor_fits_a_stream(numbers_only) -> None:
     model = ConcreteDropoutRegressor(**QUICK).fit_stream(numbers_only, "y", columns=["x", "number"])
     mean, std = model.predict(frame[["x", "number"]], return_std=True)
     whole = ConcreteDropoutRegressor(**QUICK).fit(frame[["x", "number"]], frame["y"])
-    error, usual = (
-        np.sqrt(np.mean((each.predict(frame[["x", "number"]]) - frame["y"]) ** 2)) for each in (model, whole)
-    )
+    found = mean, whole.predict(frame[["x", "number"]])
+    error, usual = (np.sqrt(np.mean((each - frame["y"]) ** 2)) for each in found)
     assert error == pytest.approx(usual, rel=0.1)
     assert std.mean() == pytest.approx(usual, rel=0.15)
     assert (model.n_iter_, model.n_features_in_, list(model.feature_names_in_)) == (12, 2, ["x", "number"])
     assert model.dropout_rates_.shape == (2, 2)
     again = ConcreteDropoutRegressor(**QUICK).fit_stream(numbers_only, "y", columns=["x", "number"])
     np.testing.assert_array_equal(again.predict(frame[["x", "number"]]), mean)
-    parts = [
-        model.predict(part.to_pandas()[["x", "number"]]) for part in pq.ParquetFile(numbers_only).iter_batches(500)
-    ]
+    frames = [part.to_pandas() for part in pq.ParquetFile(numbers_only).iter_batches(500)]
+    parts = [model.predict(part[["x", "number"]]) for part in frames]
     np.testing.assert_allclose(np.concatenate(parts), mean, rtol=1e-9)
 
 
@@ -459,11 +433,7 @@ def test_a_stream_leaves_the_random_state_and_what_grew_before(numbers_only) -> 
     [
         (lambda f: f, {}, "column 'label' must hold numbers, got '(low|high)'"),
         (lambda f: f, {"columns": ["label"]}, "column 'label' must hold numbers"),
-        (
-            lambda f: f.assign(x=f["x"].mask(f["number"] == 500)),
-            {"columns": ["x"]},
-            "'x' must have no missing .* got 1",
-        ),
+        (lambda f: f.assign(x=f["x"].mask(f["number"] == 9)), {"columns": ["x"]}, "'x' must have no missing .* got 1"),
         (lambda f: f.assign(x=f["x"].mask(f["number"] == 9, np.inf)), {"columns": ["x"]}, "'x' must hold finite"),
         (lambda f: f, {"columns": ["X"]}, r"no column 'X' \(did you mean x\?\)"),
         (lambda f: f, {"columns": ["y"]}, "`columns` must name columns other than the target 'y'"),
@@ -493,14 +463,8 @@ torch.save(dict(model.ensemble_.state_dict()), f"{sys.argv[2]}/{process_group().
 def test_processes_share_the_stream_of_an_estimator(numbers_only, tmp_path) -> None:
     (tmp_path / "job.py").write_text(SHARED)
     words = ["--standalone", "--nproc-per-node", "2", str(tmp_path / "job.py"), str(numbers_only), str(tmp_path)]
-    places = os.pathsep.join([str(Path(streaming.__file__).parents[4]), os.environ.get("PYTHONPATH", "")])
-    done = subprocess.run(
-        [sys.executable, "-m", "torch.distributed.run", *words],
-        env={**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": places},
-        capture_output=True,
-        text=True,
-        timeout=HANG,
-    )
+    call = [sys.executable, "-m", "torch.distributed.run", *words]
+    done = subprocess.run(call, env=environment(), capture_output=True, text=True, timeout=HANG)
     assert done.returncode == 0, done.stderr[-2000:]
     one, other = (torch.load(tmp_path / f"{rank}.pt") for rank in (0, 1))
     assert all(torch.equal(one[name], other[name]) for name in one)
@@ -508,10 +472,8 @@ def test_processes_share_the_stream_of_an_estimator(numbers_only, tmp_path) -> N
 
 def test_labels_and_settings_that_do_not_go_with_a_stream(numbers_only) -> None:
     frame = pd.read_parquet(numbers_only)
-    for labels, message in (
-        (frame["label"].str.replace("low", "HIGH"), "more than their spelling"),
-        ("one", "2 classes"),
-    ):
+    alike = frame["label"].str.replace("low", "HIGH")
+    for labels, message in ((alike, "more than their spelling"), ("one", "2 classes")):
         frame.assign(label=labels).to_parquet(numbers_only)
         with pytest.raises(ValueError, match=message):
             ConcreteDropoutClassifier(**QUICK).fit_stream(numbers_only, "label", columns=["x"])

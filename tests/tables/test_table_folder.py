@@ -96,6 +96,11 @@ def fill(work: Path, text: str = "new") -> None:
         (work / NEW / name).write_text(text)
 
 
+def refused(place: Path, message: str, *, overwrite: bool = False) -> None:
+    with pytest.raises(TableError, match=message), held_folder(place, overwrite=overwrite, notify=str):
+        pass
+
+
 def make(place: Path, text: str = "old") -> None:
     with held_folder(place, overwrite=True, notify=str) as work:
         fill(work, text)
@@ -123,11 +128,7 @@ def test_the_lock_is_not_inherited_and_dies_with_its_process(tmp_path) -> None:
     with subprocess.Popen([sys.executable, "-c", program, str(tmp_path / "run")], stdout=subprocess.PIPE) as run:
         child = int(run.stdout.readline())
         try:
-            with (
-                pytest.raises(TableError, match="another fit"),
-                held_folder(tmp_path / "run", overwrite=False, notify=str),
-            ):
-                pass
+            refused(tmp_path / "run", "another fit")
             run.kill()
             run.wait()
             with held_folder(tmp_path / "run", overwrite=False, notify=str):
@@ -210,21 +211,13 @@ def test_files_of_others_in_the_new_folder_are_not_moved_in(tmp_path) -> None:
     new = tmp_path / "run.partial" / NEW
     new.mkdir(parents=True)
     (new / "notes.txt").write_text("mine")
-    with (
-        pytest.raises(TableError, match=r"new holds 'notes.txt'"),
-        held_folder(tmp_path / "run", overwrite=True, notify=str),
-    ):
-        pass
+    refused(tmp_path / "run", r"new holds 'notes.txt'", overwrite=True)
     assert [path.name for path in new.iterdir()] == ["notes.txt"]
 
 
 def test_a_stopped_fit_is_replaced_only_by_one_that_goes_on(tmp_path) -> None:
     make(tmp_path / "run", '{"stopped": {"done": 3, "planned": 4}}')
-    with (
-        pytest.raises(TableError, match="exists already; name another folder"),
-        held_folder(tmp_path / "run", overwrite=False, notify=str),
-    ):
-        pass
+    refused(tmp_path / "run", "exists already; name another folder")
     (tmp_path / "run.partial").mkdir()
     (tmp_path / "run.partial" / "learned.checkpoint").write_text("3 of 4 epochs")
     with held_folder(tmp_path / "run", overwrite=False, notify=str) as work:
@@ -282,9 +275,8 @@ def test_a_model_between_the_two_renames_is_read_from_where_it_is(table, tmp_pat
         load_table_model("run")
 
 
-def test_a_folder_that_nobody_made_is_absent_as_before(tmp_path, capsys) -> None:
-    assert main(["info", str(tmp_path / "run")]) == 2
-    assert "holds no model.json" in " ".join(capsys.readouterr().err.split())
+def test_a_folder_that_nobody_made_is_absent_as_before(tmp_path, shell) -> None:
+    assert "holds no model.json" in shell.refused("info", tmp_path / "run")
     for place in (Path(), Path(".."), Path("/")):
         assert whole_folder(place, str) == place
 
@@ -327,14 +319,13 @@ def test_a_file_that_is_a_link_is_followed(tmp_path) -> None:
 
 
 @pytest.mark.parametrize("kind", ["pipe", "device", "file"])
-def test_a_fit_makes_no_folder_of_a_device(table, tmp_path, capsys, kind) -> None:
+def test_a_fit_makes_no_folder_of_a_device(table, tmp_path, shell, kind) -> None:
     place = tmp_path / "out"
     if kind == "device":
         place = Path("/dev/null")
     else:
         os.mkfifo(place) if kind == "pipe" else place.write_text("mine")
-    assert main(["fit", str(table), *FIT, "--out", str(place), "--overwrite"]) == 2
-    assert "and a fit makes a folder" in " ".join(capsys.readouterr().err.split())
+    assert "and a fit makes a folder" in shell.refused("fit", table, *FIT, "--out", place, "--overwrite")
     assert place.exists()
 
 
@@ -351,5 +342,4 @@ def test_no_file_takes_the_place_of_a_device(tmp_path, kind) -> None:
 @pytest.mark.parametrize("place", ["missing/run", "/", "file/run"])
 def test_a_place_that_cannot_be_made_is_refused(tmp_path, place) -> None:
     (tmp_path / "file").write_text("")
-    with pytest.raises(TableError, match=r"--out"), held_folder(tmp_path / place, overwrite=True, notify=str):
-        pass
+    refused(tmp_path / place, "--out", overwrite=True)

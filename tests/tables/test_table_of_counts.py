@@ -88,12 +88,9 @@ def test_conformal_levels_of_counts() -> None:
 
 def fitted(y: np.ndarray, mean: float, variance: float) -> NoiseFunction:
     """Noise that is fitted to counts of which draws say one mean and variance."""
-    counts, prediction = (
-        torch.from_numpy(y).double()[:, None],
-        RegressionPrediction.gaussian(
-            *(torch.full((len(y), 1), each, dtype=torch.float64) for each in (mean, variance))
-        ).on(TargetScale(least=0.0, step=1.0)),
-    )
+    counts = torch.from_numpy(y).double()[:, None]
+    prediction = RegressionPrediction.gaussian(torch.full_like(counts, mean), torch.full_like(counts, variance))
+    prediction = prediction.on(TargetScale(least=0.0, step=1.0))
     noise, before = NoiseFunction(1, 1), prediction.log_probability(counts - 0.5, counts + 0.5)
     noise.tail = torch.tensor([0.4])
     noise.fit_counts(prediction, counts, before, torch.ones(len(y)))

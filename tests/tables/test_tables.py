@@ -171,16 +171,6 @@ def test_the_probability_of_the_rarer_class_is_scored_as_a_ranking(classificatio
     assert ranking["auroc"] == pytest.approx((1 + pairs.mean()) / 2, abs=0.01)  # the file has seven digits
 
 
-def test_a_new_table_is_told_about_unseen_categories_and_missing_values(regression) -> None:
-    new = pd.DataFrame({"size": [50.0, np.nan, 61.0], "colour": ["red", "violet", "violet"]})
-    found = predict_frame(load_table_model(regression / "run"), new)
-    predictions, notes = found.frame, found.notes
-    assert len(predictions) == 3
-    assert np.isfinite(predictions.to_numpy()).all()
-    assert any("'violet' (2 rows)" in note for note in notes)
-    assert any("1 missing value in 'size'" in note for note in notes)
-
-
 def test_noise_depends_on_the_row_and_the_file_holds_all_members(regression) -> None:
     written = pd.read_csv(regression / "run" / "predictions.csv")
     assert written["aleatoric_std"].std() > 0
@@ -190,9 +180,7 @@ def test_noise_depends_on_the_row_and_the_file_holds_all_members(regression) -> 
     assert ensemble.noise.weight.abs().max() > 0
 
 
-def test_the_twins_are_the_same_ensemble_at_one_rate_and_the_process_is_left_alone(
-    regression, tmp_path, monkeypatch
-) -> None:
+def test_the_twins_are_the_same_ensemble_at_one_rate_and_leave_the_process_alone(regression, tmp_path, monkeypatch):
     rates = []
     before = torch.get_num_threads(), torch.get_rng_state().tolist(), np.random.get_state()[1].tolist()
     fit = fitting_train.fit
@@ -248,13 +236,6 @@ def test_a_stopped_fit_goes_on_where_it_was(regression, tmp_path, monkeypatch, a
     assert not (tmp_path / "run.partial").exists()
 
 
-def test_an_existing_folder_is_not_touched(regression) -> None:
-    before = (regression / "run" / "results.json").read_bytes()
-    with pytest.raises(TableError, match=r"exists already.*--overwrite"):
-        fit_table(regression / "houses.csv", "price", regression / "run", settings=QUICK)
-    assert (regression / "run" / "results.json").read_bytes() == before
-
-
 def test_a_rare_class_may_miss_from_a_part(tmp_path) -> None:
     frame = pd.read_csv(write_table(tmp_path / "houses.csv"))
     frame.loc[7, "grade"] = "superb"
@@ -287,9 +268,8 @@ def test_a_guess_gains_where_it_is_right_or_nearer_and_the_other_is_not() -> Non
     assert (name, gains.tolist()) == ("right", [0, 1, -1, 0])
     of_numbers = Regression(Target("price", "regression"))
     ours, other, seen = (torch.tensor(each)[:, None] for each in ([3.0, -1.0], [5.5, 0.0], [3.5, 0.25]))
-    name, gains = of_numbers.guess_gains(
-        *(RegressionPrediction.gaussian(mean, torch.ones(2, 1)) for mean in (ours, other)), seen
-    )
+    predictions = (RegressionPrediction.gaussian(mean, torch.ones(2, 1)) for mean in (ours, other))
+    name, gains = of_numbers.guess_gains(*predictions, seen)
     assert name == "distance"
     torch.testing.assert_close(gains, torch.tensor([1.5, -1.0]))
 

@@ -59,18 +59,17 @@ def test_reads_each_separator_plain_and_gzipped(tmp_path, separator, name):
     assert frame["town"].tolist() == ["Oslo", "Ås"]
 
 
-def test_a_separator_inside_quotes_of_the_header_does_not_count(tmp_path):
-    frame = read_table(write(tmp_path, '"size, m, net";town\n1;"a;b"\n'))
-    assert frame.columns.tolist() == ["size, m, net", "town"]
-    assert frame["town"].tolist() == ["a;b"]
-
-
-def test_byte_order_mark_is_no_part_of_the_first_name(tmp_path):
-    assert read_table(write(tmp_path, "a,b\n1,2\n", encoding="utf-8-sig")).columns.tolist() == ["a", "b"]
-
-
-def test_a_single_column_is_a_table(tmp_path):
-    assert read_table(write(tmp_path, "a\n1\n2\n"))["a"].tolist() == [1, 2]
+@pytest.mark.parametrize(
+    ("text", "encoding", "columns"),
+    [
+        ('"size, m, net";town\n1;"a;b"\n', "utf-8", {"size, m, net": [1], "town": ["a;b"]}),  # quoted separators
+        ("a,b\n1,2\n", "utf-8-sig", {"a": [1], "b": [2]}),  # a byte order mark
+        ("a\n1\n2\n", "utf-8", {"a": [1, 2]}),
+        (",a\n0,5\n1,6\n", "utf-8", {"Unnamed: 0": [0, 1], "a": [5, 6]}),
+    ],
+)
+def test_headers_are_read_as_they_are_meant(tmp_path, text, encoding, columns):
+    assert read_table(write(tmp_path, text, encoding=encoding)).to_dict("list") == columns
 
 
 def test_usual_spellings_of_missing(tmp_path):
@@ -114,10 +113,6 @@ def test_booleans_stay_text_as_they_are_spelled(tmp_path, yes):
     assert frame["a"].tolist() == [yes, yes]
     assert frame["c"].tolist()[0] == yes
     assert frame["c"].isna().tolist() == [False, True]
-
-
-def test_a_column_without_a_name_gets_one(tmp_path):
-    assert read_table(write(tmp_path, ",a\n0,5\n1,6\n")).columns.tolist() == ["Unnamed: 0", "a"]
 
 
 @pytest.mark.parametrize(
@@ -183,12 +178,13 @@ def test_prediction_uses_the_statistics_of_training():
     assert schema.encode_inputs(frame.iloc[:0]).x.shape == (0, 5)
 
 
-@pytest.mark.parametrize("target", ["price", "town"])
-def test_json_round_trip_encodes_identically(target):
+@pytest.mark.parametrize(("target", "decimal"), [("price", None), ("price", "."), ("town", ",")])
+def test_json_round_trip_encodes_identically(target, decimal):
     frame = with_cell(houses(), "age", 2, None)
-    schema = infer_schema(frame, target)
+    schema = infer_schema(frame, target, decimal=decimal)
     again = TableSchema.from_json(json.loads(json.dumps(schema.to_json())))
     assert again == schema
+    assert again.decimal == decimal
     np.testing.assert_array_equal(again.encode_inputs(frame).x, schema.encode_inputs(frame).x)
     np.testing.assert_array_equal(again.encode_target(frame), schema.encode_target(frame))
 
@@ -425,6 +421,8 @@ def test_new_targets_that_do_not_fit_are_refused():
 
 
 def broken(data, place, value):
+    if not place:
+        return value
     data = json.loads(json.dumps(data))
     *path, last = place
     inner = data
@@ -456,17 +454,12 @@ def broken(data, place, value):
         (["target", "classes"], ["a", "b"], "regression has 2 classes"),
         (["target", "atoms"], [2.0, 1.0], r"atoms is \(2.0, 1.0\)"),
         (["target"], None, "`target` must be an object, got None"),
+        *(([], data, "") for data in (None, [], "x", {})),
     ],
 )
 def test_malformed_schemas_are_refused(place, value, message):
     data = broken(infer_schema(houses(), "price").to_json(), place, value)
     with pytest.raises(TableError, match=f"not the schema of a table: .*{message}.*; fit again"):
-        TableSchema.from_json(data)
-
-
-@pytest.mark.parametrize("data", [None, [], "x", {}])
-def test_what_is_no_schema_is_refused(data):
-    with pytest.raises(TableError, match="not the schema of a table"):
         TableSchema.from_json(data)
 
 
@@ -498,12 +491,9 @@ def test_dates_that_pandas_cannot_hold_are_named(tmp_path, day, kind) -> None:
     else:
         pa, pq = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
         dates = pa.array(map(datetime.date.fromisoformat, frame["day"]), pa.date32())
-        pq.write_table(
-            pa.table({"day": dates if kind == "date" else dates.cast(pa.timestamp("us")), "y": frame["y"]}),
-            tmp_path / "t",
-        )
+        dates = dates if kind == "date" else dates.cast(pa.timestamp("us"))
+        pq.write_table(pa.table({"day": dates, "y": frame["y"]}), tmp_path / "t")
     read = read_table(tmp_path / "t")
-    with pytest.raises(TableError, match=rf"column 'day' has '{day}.* in data row 8, .* from 1678 to 2261"):
-        infer_schema(read, "y")
-    with pytest.raises(TableError, match=rf"column 'day' has '{day}.* in data row 8, .* from 1678 to 2261"):
-        infer_schema(good, "y").encode_inputs(read)
+    for refuse in (lambda: infer_schema(read, "y"), lambda: infer_schema(good, "y").encode_inputs(read)):
+        with pytest.raises(TableError, match=rf"column 'day' has '{day}.* in data row 8, .* from 1678 to 2261"):
+            refuse()

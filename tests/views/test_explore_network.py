@@ -7,7 +7,6 @@ tests/views/test_explore_network.py` writes it.
 
 import json
 import math
-import os
 from pathlib import Path
 
 import pytest
@@ -17,6 +16,8 @@ from torch import nn
 import gumdrop as gd
 from gumdrop.functional import dropout_scale
 from gumdrop.layers import ConcreteDropout
+
+from builders.golden import assert_stored
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "network.json"
 UNITS, ROWS, STEPS = 5, 7, 4
@@ -99,18 +100,8 @@ def compute():
     return {"units": UNITS, "settings": SETTINGS, **batch, "runs": runs}
 
 
-def numbers(value):
-    if isinstance(value, dict):
-        return [leaf for key in sorted(value) for leaf in numbers(value[key])]
-    return [leaf for item in value for leaf in numbers(item)] if isinstance(value, list) else [value]
-
-
 def test_the_golden_steps_are_what_the_library_computes() -> None:
-    computed = compute()
-    if os.environ.get("GUMDROP_WRITE_GOLDEN"):
-        GOLDEN.write_text(json.dumps(computed) + "\n", encoding="utf-8")
-    stored = json.loads(GOLDEN.read_text(encoding="utf-8"))
-    assert numbers(stored) == pytest.approx(numbers(computed), rel=1e-7, abs=1e-9)
+    assert_stored(GOLDEN, compute(), rel=1e-7, abs=1e-9)
 
 
 def test_the_browser_takes_the_same_steps(page_of) -> None:
@@ -137,29 +128,3 @@ def test_the_browser_takes_the_same_steps(page_of) -> None:
             assert own["parts"] == pytest.approx(
                 [value for part in step["parts"] for value in part], rel=1e-7, abs=1e-9
             )
-
-
-def test_the_gradient_is_that_of_the_loss(page_of) -> None:
-    """Central differences of each kind of parameter."""
-    page = page_of("random.js", "network.js")
-    ratios = page.evaluate(
-        """() => {
-          const { network: { Network, initialise }, random: { uniform } } = Gumdrop;
-          const next = uniform(4), net = new Network(6, 9), draw = (size) => Array.from({length: size}, next);
-          initialise(net.theta, next);
-          const x = draw(9), y = draw(9), noise = [draw(54), draw(54)];
-          const chosen = {noise, numData: 12, lengthscale: 1.5, temperature: 0.4};
-          const loss = () => { const { nll, kl } = net.evaluate(x, y, chosen); return nll + kl; };
-          loss();
-          const own = Array.from(net.gradient.all), h = 1e-6, count = own.length;
-          const isRate = (i) => i >= count - 3 && i < count - 1;
-          return [0, 7, 14, 40, 50, 57, 60, count - 4, count - 3, count - 2, count - 1].map((i) => {
-            const at = net.theta.all[i];
-            net.theta.all[i] = at + h; const up = loss();
-            net.theta.all[i] = at - h; const down = loss();
-            net.theta.all[i] = at;
-            return [own[i] * (isRate(i) ? 100 : 1), (up - down) / (2 * h)]; // of a rate: a hundredth, see `logit_of`
-          });
-        }"""
-    )
-    assert [own for own, _ in ratios] == pytest.approx([numeric for _, numeric in ratios], rel=1e-5, abs=1e-8)

@@ -112,9 +112,8 @@ def test_the_page_is_light(tmp_path) -> None:
     assert page.stat().st_size < 125_000
 
 
-def test_a_site_is_written_again_and_never_over_anything_else(tmp_path, capsys) -> None:
-    assert main(["explore", "--out", str(tmp_path / "site")]) == 0
-    assert "index.html" in capsys.readouterr().out
+def test_a_site_is_written_again_and_never_over_anything_else(tmp_path, shell) -> None:
+    assert "index.html" in shell.said("explore", "--out", tmp_path / "site")
     assert main(["explore", "--out", str(tmp_path / "site")]) == 0
     (tmp_path / "thesis").mkdir()
     (tmp_path / "thesis" / "thesis.tex").write_text("years of work")
@@ -122,8 +121,7 @@ def test_a_site_is_written_again_and_never_over_anything_else(tmp_path, capsys) 
         write_site(tmp_path / "thesis")
     with pytest.raises(ValueError, match="is a file"):
         write_site(tmp_path / "thesis" / "thesis.tex")
-    assert main(["explore", "--out", str(tmp_path / "thesis")]) == 2
-    assert "name another folder with --out" in capsys.readouterr().err
+    assert "name another folder with --out" in shell.refused("explore", "--out", tmp_path / "thesis")
     assert [path.name for path in (tmp_path / "thesis").iterdir()] == ["thesis.tex"]
 
 
@@ -176,15 +174,14 @@ def test_runs_of_one_name_are_kept_apart(runs, tmp_path) -> None:
     [
         (["--run", "nowhere"], "nowhere holds no results.json", 2),
         (["--port", "70000"], "--port", 2),
-        (["--host", "192.0.2.1"], "cannot listen on 192.0.2.1", 1),
+        (["--host", "192.0.2.1"], "cannot listen on 192.0.2.1", 1),  # an address of another machine
     ],
 )
-def test_bad_words_are_one_clear_message(words, message, status, tmp_path, monkeypatch, capsys) -> None:
+def test_bad_words_are_one_clear_message(words, message, status, tmp_path, monkeypatch, shell) -> None:
     monkeypatch.chdir(tmp_path)
-    assert main(["explore", *words]) == status
-    captured = capsys.readouterr()
-    assert message in captured.err
-    assert "Traceback" not in captured.err + captured.out
+    said = shell.said("explore", *words, status=status)
+    assert message in said
+    assert "Traceback" not in said
 
 
 NAMELESS = """() => [document, document.querySelector('.ml-widget').shadowRoot].flatMap((root) =>

@@ -91,11 +91,6 @@ def test_a_taken_port_gives_another_one() -> None:
             assert second.getsockname()[0] == "127.0.0.1"
 
 
-def test_an_address_of_another_machine_is_explained() -> None:
-    with pytest.raises(OSError, match=r"cannot listen on 192\.0\.2\.1 .*; see --host"):
-        open_socket("192.0.2.1", 0)
-
-
 @pytest.mark.skipif(os.name == "nt", reason="sends a POSIX signal")
 def test_the_command_serves_on_this_machine_alone_and_stops_on_ctrl_c() -> None:
     with socket.create_server(("127.0.0.1", 0)) as other:
@@ -103,10 +98,9 @@ def test_the_command_serves_on_this_machine_alone_and_stops_on_ctrl_c() -> None:
         code = (
             "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); "  # a shell may have it ignored
         )
-        words = [sys.executable, "-c", code + "from gumdrop.cli.commands import main; raise SystemExit(main())"]
-        process = subprocess.Popen(
-            [*words, "explore", "--port", str(taken)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-        )
+        code += "from gumdrop.cli.commands import main; raise SystemExit(main())"
+        words = [sys.executable, "-c", code, "explore", "--port", str(taken)]
+        process = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         try:
             lines = [process.stdout.readline(), process.stdout.readline()]
             assert lines[0] == f"Port {taken} is taken, so another one is used.\n"

@@ -180,10 +180,8 @@ def test_rows_that_tie_count_as_their_mean() -> None:
 
 def test_of_many_classes_the_rest_share_a_bar() -> None:
     ax = plots.frequencies([f"class {i}" for i in range(20)], list(range(20)), most=5)
-    assert [text.get_text() for text in ax.get_yticklabels()] == [
-        *(f"class {i}" for i in (19, 18, 17, 16)),
-        "16 others",
-    ]
+    names = [text.get_text() for text in ax.get_yticklabels()]
+    assert names == ["class 19", "class 18", "class 17", "class 16", "16 others"]
     assert [bar.get_width() for bar in ax.patches] == [19, 18, 17, 16, sum(range(16))]
 
 

@@ -40,13 +40,7 @@ def test_cells_of_the_training_rows_stand_beside_the_worth_of_a_column_and_the_t
     many = results["columns"]["importance"]
     many += [many[-1] | {"name": f"more {k}"} for k in range(5)]
     results["columns"]["spreads"] = [
-        {
-            "name": "age",
-            "kind": "number",
-            "labels": ["-3", "9"],
-            "edges": [-3, 0, 0, 1, 9],
-            "counts": [0, 4, 4, 1, 1, 0, 0],
-        },
+        {"name": "age", "kind": "number", "labels": ["-3", "9"], "edges": [-3, 0, 1, 9], "counts": [0, 4, 5, 1, 0, 0]},
         {"name": "sex", "kind": "category", "labels": ["m", "w", ""], "counts": [30, 60, 10, 0]},
         {"name": "bmi", "kind": "number", "labels": ["0", "1"], "edges": [0, 0, 1], "counts": [0, 5, 10, 0, 5]},
         {"name": "bp", "kind": "number", "labels": ["2", "2"], "counts": [0, 0, 20]},

@@ -17,13 +17,10 @@ MODELS = ("learned dropout", "gradient-boosted trees", "mean of the training par
 @pytest.mark.parametrize("screen", [True, False])
 def test_names_of_models_stay_in_one_piece(screen, monkeypatch) -> None:
     written = io.StringIO()
-    monkeypatch.setattr(
-        terminal, "out_console", Console(file=written, width=80, force_terminal=screen, color_system=None)
-    )
-    rows = scores_table(
-        [Score(name=name, ours=False, values=dict.fromkeys(NAMES, 0.2961)) for name in MODELS], "70 test rows"
-    )
-    Voice().show(rows)
+    console = Console(file=written, width=80, force_terminal=screen, color_system=None)
+    monkeypatch.setattr(terminal, "out_console", console)
+    scores = [Score(name=name, ours=False, values=dict.fromkeys(NAMES, 0.2961)) for name in MODELS]
+    Voice().show(scores_table(scores, "70 test rows"))
     lines = written.getvalue().splitlines()
     assert all(any(name in line and line.count("0.2961") == 5 for line in lines) for name in MODELS)
     assert (max(map(len, lines)) <= 80) is screen

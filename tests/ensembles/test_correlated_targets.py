@@ -61,13 +61,11 @@ def test_densities_and_covariances_are_those_of_correlated_gaussians() -> None:
 def test_the_correlation_of_the_noise_is_found_beside_what_functions_share() -> None:
     said = prediction(20, 1500)
     found = noise_correlation(observed(said, R), said, torch.ones(1500, dtype=torch.float64))
-    assert found is not None
     torch.testing.assert_close(found, R, rtol=0.0, atol=0.08)
     torch.testing.assert_close(found.diagonal(), torch.ones(3, dtype=torch.float64))
     weights = torch.cat([torch.zeros(750), torch.ones(750)]).double()
     mixed = torch.cat([observed(said, torch.eye(3).double())[:750], observed(said, R)[750:]])
     weighted = noise_correlation(mixed, said, weights)
-    assert weighted is not None
     torch.testing.assert_close(weighted, R, rtol=0.0, atol=0.12)
 
 

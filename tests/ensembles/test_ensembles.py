@@ -91,17 +91,6 @@ def test_a_mixture_has_the_moments_and_the_density_of_all_draws() -> None:
             RegressionPrediction.mixture(wrong)
 
 
-def test_rows_are_picked_put_in_place_and_joined() -> None:
-    whole, other = draws(7, 5), draws(7, 2, seed=1)
-    cut = [whole.rows(torch.arange(2)), whole.rows(torch.arange(2, 5))]
-    changed = whole.with_rows(torch.tensor([4, 1]), other)
-    for name, value in vars(whole).items():
-        if isinstance(value, Tensor):
-            assert torch.equal(getattr(RegressionPrediction.joined(cut), name), value)
-            assert torch.equal(getattr(changed.rows(torch.tensor([4, 1])), name), getattr(other, name))
-            assert torch.equal(getattr(changed, name)[..., [0, 2, 3], :], value[..., [0, 2, 3], :])
-
-
 def test_a_mixture_of_classes_averages_probabilities() -> None:
     generator = torch.Generator().manual_seed(0)
     p = torch.softmax(torch.randn(3, 4, 5, generator=generator), dim=2)

@@ -67,7 +67,7 @@ def test_log_likelihoods_are_comparable_and_predictions_stay_above_the_bound(kin
     assert fitted.scores.nanmean().item() == pytest.approx(prediction.log_prob(y.float()).mean().item(), abs=0.4)
 
 
-def test_the_scale_travels_in_the_state(tmp_path) -> None:
+def test_the_scale_travels_in_the_state() -> None:
     x, y = table("log-normal")
     kind = Architecture((16,), "silu", target_scale="log")
     model = fit(build, Rows(x, y), QUICK, Gaussian(), architecture=kind, scale=SCALE).model

@@ -57,12 +57,6 @@ def networks(kind: str) -> list[nn.Module]:
     return members
 
 
-def stack_of(members: list[nn.Module]) -> StackedMLP:
-    found = stack(members)
-    assert found is not None
-    return found
-
-
 def learned(network: StackedMLP, x: Tensor, precisions: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """Outputs, the slopes of a loss that is linear in them, and the KL; gradients are left."""
     seen: list[Tensor] = []
@@ -95,7 +89,7 @@ def test_a_step_is_that_of_each_network_alone(
     monkeypatch: pytest.MonkeyPatch, kind: str, lengthscale: Any, shared: bool
 ) -> None:
     """Outputs, KL, and the gradients of a loss and of the KL over N; with inputs of each, or one for all."""
-    members, network, x = networks(kind), stack_of(networks(kind)), inputs(kind)
+    members, network, x = networks(kind), stack(networks(kind)), inputs(kind)
     x = x[0] if shared else x
     noise = [torch.rand(1, ROWS, units).clamp_(1e-3, 1 - 1e-3) for units in network.units]
     monkeypatch.setattr(stacked_pass, "uniform_noise", lambda *_, **__: torch.cat([each.flatten() for each in noise]))
@@ -108,7 +102,6 @@ def test_a_step_is_that_of_each_network_alone(
         ((own * slopes[i]).sum() + own_kl / NUM_DATA[i]).backward()
     for parameter in network.parameters():
         if parameter.requires_grad:
-            assert parameter.grad is not None
             assert parameter.grad.stride() == parameter.stride()  # of use to a fused optimiser
             parameter.data.copy_(parameter.grad)
     for member, found in zip(members, network.states(), strict=True):
@@ -119,7 +112,7 @@ def test_a_step_is_that_of_each_network_alone(
 
 def test_the_first_rate_of_a_large_batch_goes_by_a_part_of_its_rows(monkeypatch: pytest.MonkeyPatch) -> None:
     """A batch that is turned by a quarter four times, its masks with it, gives each quarter in turn."""
-    rows, network, members = 4 * stacked_pass.LEAST_ROWS, stack_of(networks("silu")), networks("silu")
+    rows, network, members = 4 * stacked_pass.LEAST_ROWS, stack(networks("silu")), networks("silu")
     network.entropies.zero_()  # which leaves the loss alone
     x = torch.randn(MEMBERS, rows, INPUTS)
     noise = [torch.rand(rows, units).clamp_(1e-3, 1 - 1e-3) for units in network.units]
@@ -129,7 +122,6 @@ def test_the_first_rate_of_a_large_batch_goes_by_a_part_of_its_rows(monkeypatch:
         monkeypatch.setattr(stacked_pass, "uniform_noise", lambda *_, turned=turned, **__: turned)
         turned_slopes = slopes.roll(shift, 1)
         network.learn(x.roll(shift, 1), lambda _, of=turned_slopes: (of.sum((1, 2)), of), NO_PRIOR, NUM_DATA)
-        assert network.scaled_logits.grad is not None
         found.append(network.scaled_logits.grad.clone())
     expected = []
     for member, inputs_of, slopes_of in zip(members, x, slopes, strict=True):
@@ -141,7 +133,7 @@ def test_the_first_rate_of_a_large_batch_goes_by_a_part_of_its_rows(monkeypatch:
 
 
 def test_without_a_prior_entropy_alone_is_the_kl() -> None:
-    network = stack_of(networks("relu"))
+    network = stack(networks("relu"))
     p = network.p_logits.sigmoid()
     entropy = -(p * p.log() + (1 - p) * torch.log1p(-p))
     torch.testing.assert_close(
@@ -151,7 +143,7 @@ def test_without_a_prior_entropy_alone_is_the_kl() -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_drawn_functions_are_those_of_each_network_alone(kind: str) -> None:
-    members, network = networks(kind), stack_of(networks(kind))
+    members, network = networks(kind), stack(networks(kind))
     noise = [torch.rand(1, 2, units) for units in network.units]
     drawn, x = network.functions(), inputs(kind)
     functions = drawn.outputs(x, drawn.factors(noise))
@@ -164,7 +156,7 @@ def test_drawn_functions_are_those_of_each_network_alone(kind: str) -> None:
 
 
 def test_a_seed_names_functions_and_without_one_each_row_has_a_mask() -> None:
-    network, x = stack_of([DENSE(p=0.5)] * 2), X[:1, :1].expand(2, ROWS, -1)  # one row many times
+    network, x = stack([DENSE(p=0.5)] * 2), X[:1, :1].expand(2, ROWS, -1)  # one row many times
     again = network.drawn(x, 5, 3)
     assert torch.equal(again, network.drawn(x, 5, 3))
     torch.testing.assert_close(again, again[:1, :, :1].expand_as(again))  # the same masks in all members
@@ -176,13 +168,13 @@ def test_a_seed_names_functions_and_without_one_each_row_has_a_mask() -> None:
 
 
 def test_states_are_those_of_the_networks_and_the_stack_has_copies() -> None:
-    members, network = networks("bins"), stack_of(networks("bins"))
+    members, network = networks("bins"), stack(networks("bins"))
     for member, state in zip(members, network.states(), strict=True):
         trained = dict(member.named_parameters())
         assert state.keys() == trained.keys()
         torch.testing.assert_close(state, {name: value.detach() for name, value in trained.items()}, rtol=0, atol=0)
     assert network.rates() == [pytest.approx(gd.dropout_rates(member)) for member in members]
-    original = stack_of(members)
+    original = stack(members)
     nn.init.zeros_(original.block)
     assert all(parameter.abs().max() > 0 for parameter in members[0].parameters())
     original.load_state_dict(network.state_dict())
@@ -190,12 +182,12 @@ def test_states_are_those_of_the_networks_and_the_stack_has_copies() -> None:
 
 
 def test_noise_is_that_of_each_member_and_can_be_set_in_place() -> None:
-    network = stack_of(networks("relu"))
+    network = stack(networks("relu"))
     for i, log_variance in enumerate(network.noises()):
         log_variance.fill_(-float(i))
     for output in (learned(network, X, NO_PRIOR)[0], network.drawn(X, 1, 0)[:, 0]):
         assert output[:, 0, 2:].tolist() == [[0, 0], [-1, -1], [-2, -2]]
-    assert stack_of(networks("one layer")).noises() == []
+    assert stack(networks("one layer")).noises() == []
 
 
 @pytest.mark.parametrize("learns_noise", [True, False])
@@ -213,7 +205,7 @@ def test_groups_are_those_of_a_single_network(kind: str, learns_noise: bool) -> 
         return {each: size for each, size in zip(options, sizes, strict=True) if size}
 
     own = facts(gd.parameter_groups(members[0], weight_decay=0.1, rate_lr=0.05))
-    assert facts(stack_of(members).groups(0.1, 0.05)) == {each: MEMBERS * size for each, size in own.items()}
+    assert facts(stack(members).groups(0.1, 0.05)) == {each: MEMBERS * size for each, size in own.items()}
 
 
 def watched() -> nn.Module:

@@ -11,9 +11,7 @@ from torch import Tensor, nn
 import gumdrop as gd
 from gumdrop import HomoscedasticNoise
 from gumdrop.likelihoods import NegativeBinomial, StudentT
-from gumdrop.likelihoods.counts import NegativeBinomialPrediction
 from gumdrop.likelihoods.incomplete_beta import incomplete_beta
-from gumdrop.likelihoods.student_t import StudentTPrediction
 from gumdrop.training import fit
 
 S, N, D = 7, 5, 2
@@ -109,21 +107,6 @@ def test_one_far_value_moves_a_fit_little() -> None:
 
 
 def test_errors() -> None:
-    first, second = outputs()
-    given = torch.cat([first, second], -1)
-    for likelihood in LIKELIHOODS:
-        kept, left = (likelihood.predict([given], S, keep_draws=keep) for keep in (True, False))
-        with pytest.raises(ValueError, match="the draws were not kept; predict with `keep_draws=True`"):
-            left.log_prob(torch.ones(N, D))
-        with pytest.raises(ValueError, match=r"`target` must have shape \(5, 2\), got \(5,\)"):
-            kept.log_prob(torch.ones(N))
-        with pytest.raises(ValueError, match="`probability` must be strictly between 0 and 1, got 1"):
-            kept.quantile(1.0)
-        with pytest.raises(ValueError, match="`coverage` must be strictly between 0 and 1, got 0"):
-            kept.interval(0.0)
-        assert isinstance(kept, StudentTPrediction | NegativeBinomialPrediction)
-        whole = type(kept).joined([kept.rows(torch.arange(2)), kept.rows(torch.arange(2, N))])
-        assert torch.equal(whole.cdf(torch.ones(())), kept.cdf(torch.ones(())))
     with pytest.raises(ValueError, match="`degrees` must be finite and above 1, where a mean begins, got 1"):
         StudentT(degrees=1.0)
     with pytest.raises(ValueError, match=r"end the model with 2 D outputs, or with `gumdrop.HomoscedasticNoise"):

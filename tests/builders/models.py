@@ -1,6 +1,7 @@
 """Models that many tests convert, and all that a context could leave behind in one."""
 
 import random
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -82,3 +83,14 @@ def fingerprint(model: nn.Module) -> Any:
         "numpy": [np.asarray(part).tolist() for part in np.random.get_state()],
         "python": random.getstate(),
     }
+
+
+class Computed(nn.Module):
+    """What is computed with a model, as a module: its parameters can be given with `functional_call`."""
+
+    def __init__(self, model: nn.Module, compute: Callable[[nn.Module], Tensor]) -> None:
+        super().__init__()
+        self.model, self.compute = model, compute
+
+    def forward(self) -> Tensor:
+        return self.compute(self.model)

@@ -10,7 +10,8 @@ from torch import nn
 
 import gumdrop as gd
 from gumdrop.layers import dropout_blocks
-from gumdrop.layers.factors import bernoulli_factors
+
+from builders.masks import force_each
 
 P = 0.4
 BATCH, TIME, WIDTH, HEADS = 3, 5, 6, 2
@@ -65,19 +66,6 @@ def make_inputs(module, batch=True, same=None):
     return tuple(torch.randn(*shape, size) for size in (WIDTH, module.kdim, module.vdim))
 
 
-def force(module, rows, seed=1):
-    """Give every site known masks; return the factor on each unit by the name of the site."""
-    factors = {}
-    generator = torch.Generator().manual_seed(seed)
-    for name, site in module.concrete_dropout.named_children():
-        kept = torch.rand(rows, site.num_units, generator=generator) > P
-        kept[:, 0] = torch.arange(rows) % 2 == 0
-        kept[:, 1] = torch.arange(rows) % 2 == 1
-        factors[name] = kept / (1 - P)
-        site.factor_source = bernoulli_factors(lambda site, rows, kept=kept: torch.where(kept, 0.999, 0.0))
-    return factors
-
-
 def twin_of(module, factors, row):
     """PyTorch's module for one example: columns of its four weights zeroed and rescaled."""
     twin = copy.deepcopy(module)
@@ -124,7 +112,7 @@ def test_vanishing_rates_give_the_gradients_of_pytorch(options, need_weights):
 
 def test_keyword_arguments():
     module = gd.learn_dropout(make(kdim=4, vdim=7), p=P)
-    force(module, BATCH)
+    force_each(module, BATCH, P)
     query, key, value = make_inputs(module)
     assert_same(module(value=value, key=key, query=query), module(query, key, value), rtol=0, atol=0)
 
@@ -151,7 +139,7 @@ def check_known_masks(options, need_weights, mask, batch):
     inputs, chosen = make_inputs(module, batch), MASKS[mask](batch)
     converted = gd.learn_dropout(copy.deepcopy(module), p=P)
     rows = BATCH if batch else 1
-    factors = force(converted, rows)
+    factors = force_each(converted, rows, P)
     output, weights = converted(*inputs, need_weights=need_weights, **chosen)
     assert (weights is not None) is need_weights
     dim = 0 if module.batch_first else 1
@@ -171,7 +159,7 @@ def test_cross_attention_shares_the_mask_of_the_stacked_projection():
     query = torch.randn(2, BATCH, WIDTH)
     memory = torch.randn(TIME, BATCH, WIDTH)
     converted = gd.learn_dropout(copy.deepcopy(module), p=P)
-    factors = force(converted, BATCH)
+    factors = force_each(converted, BATCH, P)
     output, _ = converted(query, memory, memory)
     for row in range(BATCH):
         expected, _ = twin_of(module, factors, row)(query[:, row], memory[:, row], memory[:, row])

@@ -87,14 +87,6 @@ def test_a_plain_model_beside_a_converted_one(backend: str, plain_first: bool) -
     assert (spread(calls[converted]) > 0).any()
 
 
-def test_a_compiler_that_is_loaded_looks_for_hooks_from_the_next_conversion_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    import torch._dynamo.config as settings
-
-    monkeypatch.setattr(settings, "skip_nnmodule_hook_guards", True)
-    gd.learn_dropout(nn.Linear(3, 2))
-    assert not settings.skip_nnmodule_hook_guards
-
-
 def test_the_compiler_is_loaded_after_the_conversion() -> None:
     """Its settings change when it is loaded, since to load it for them would take longer than a small training."""
     code = """

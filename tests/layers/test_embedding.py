@@ -33,14 +33,6 @@ def test_dropping_a_word_zeroes_its_row_of_the_table(rows, per_unit):
     torch.testing.assert_close(module(input=TOKENS), expected)
 
 
-def test_all_occurrences_of_a_word_in_a_sequence_share_their_factor():
-    module = embedding(p=0.5)
-    scale = (module(TOKENS) / module.weight[TOKENS])[..., 0]
-    assert scale[0, 0] == scale[0, 2]
-    assert scale[1, 1] == scale[1, 2]
-    assert scale[0, 1] != scale[1, 1]
-
-
 def test_time_may_come_first():
     module = gd.learn_dropout(nn.Sequential(nn.Embedding(WORDS, SIZE)), embeddings=True, time_first=["0"], p=0.5)
     assert module[0].concrete_dropout.batch_dim == 1

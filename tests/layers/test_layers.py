@@ -1,7 +1,6 @@
 """Sites in front of dense, convolutional and custom layers: a mask is a draw of the weight's columns."""
 
 import copy
-import math
 import pickle
 
 import pytest
@@ -12,16 +11,11 @@ from torch import nn
 
 import gumdrop as gd
 from gumdrop.layers import UNIT, ConcreteDropout, dropout_blocks
-from gumdrop.layers.factors import bernoulli_factors
 
+from builders.masks import columns_of, force
 from builders.rates import set_logit
 
 P = 0.3
-
-
-def force(site, kept):
-    """Make a site draw these masks, (rows, K) or (1, K): the noise is above every rate or below it."""
-    site.factor_source = bernoulli_factors(lambda site, rows: torch.where(kept, 0.999, 0.0))
 
 
 def some_mask(rows, units, seed=0):
@@ -30,22 +24,6 @@ def some_mask(rows, units, seed=0):
     kept[torch.arange(rows), torch.arange(rows) % units] = False
     kept[torch.arange(rows), (torch.arange(rows) + 1) % units] = True
     return kept
-
-
-def columns_of(layer, unit):
-    """Index the entries of a weight that multiply one input unit, written out from the definition of the layer."""
-    touched = torch.zeros_like(layer.weight, dtype=torch.bool)
-    if isinstance(layer, nn.Linear):
-        touched[:, unit] = True
-    elif layer.transposed:
-        touched[unit] = True
-    else:
-        per_group = layer.in_channels // layer.groups
-        for output in range(layer.out_channels):
-            group = output // (layer.out_channels // layer.groups)
-            if unit // per_group == group:
-                touched[output, unit % per_group] = True
-    return touched
 
 
 def with_scaled_columns(layer, factors):
@@ -94,26 +72,16 @@ layers = pytest.mark.parametrize(("make", "shape"), LAYERS.values(), ids=LAYERS.
 
 
 @layers
-def test_a_mask_of_one_example_zeroes_columns_of_its_weight(make, shape):
+@pytest.mark.parametrize("per_unit", [False, True])
+def test_a_mask_of_one_example_zeroes_and_rescales_columns_of_its_weight(make, shape, per_unit):
     layer = make()
-    converted = gd.learn_dropout(copy.deepcopy(layer), p=P)
+    converted = gd.learn_dropout(copy.deepcopy(layer), p=P, per_unit=per_unit)
+    rates = torch.linspace(0.05, 0.8, 6) if per_unit else torch.tensor(P)
+    set_logit(converted.concrete_dropout, rates.logit())
     kept = some_mask(len(x := torch.randn(shape)), 6)
     force(converted.concrete_dropout, kept)
-    expected = [with_scaled_columns(layer, kept[b] / (1 - P))(x[b : b + 1]) for b in range(len(x))]
+    expected = [with_scaled_columns(layer, kept[b] / (1 - rates))(x[b : b + 1]) for b in range(len(x))]
     torch.testing.assert_close(converted(x), torch.cat(expected))
-
-
-@layers
-def test_per_unit_rates_scale_each_column_by_its_own(make, shape):
-    layer = make()
-    converted = gd.learn_dropout(copy.deepcopy(layer), per_unit=True)
-    rates = torch.linspace(0.05, 0.8, 6)
-    set_logit(converted.concrete_dropout, 0.0)
-    set_logit(converted.concrete_dropout, converted.concrete_dropout.p_logit + rates.logit())
-    kept = some_mask(1, 6)
-    force(converted.concrete_dropout, kept)
-    x = torch.randn(shape)
-    torch.testing.assert_close(converted(x), with_scaled_columns(layer, kept[0] / (1 - rates))(x))
 
 
 @layers
@@ -128,21 +96,6 @@ def test_an_unbatched_example_has_one_mask(make, shape):
     torch.testing.assert_close(converted(x), with_scaled_columns(layer, kept[0] / (1 - P))(x))
     converted.concrete_dropout.factor_source = None
     assert converted(x).shape == layer(x).shape
-
-
-@layers
-def test_block_has_the_columns_and_the_inputs_of_the_layer(make, shape):
-    layer = gd.learn_dropout(make())
-    (block,) = dropout_blocks(layer)
-    squares = block.columns(block.weight).square().sum(0)
-    expected = torch.stack([layer.weight[columns_of(layer, unit)].square().sum() for unit in range(6)])
-    torch.testing.assert_close(squares, expected)
-    assert block.weight is layer.weight
-    assert [id(b) for b in block.biases] == ([] if layer.bias is None else [id(layer.bias)])
-    if isinstance(layer, nn.Linear):
-        assert block.fan_in == 6
-    else:
-        assert block.fan_in == 6 // layer.groups * math.prod(layer.kernel_size)
 
 
 @given(

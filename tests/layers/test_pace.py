@@ -13,6 +13,8 @@ from gumdrop import functional as fn
 from gumdrop.layers import UNIT
 from gumdrop.networks import mlp
 
+from builders.models import Computed
+
 
 def rates_of_diabetes(parameters: Callable[[nn.Module], Any]) -> list[float]:
     """Rates after README's loop, ten epochs long."""
@@ -76,18 +78,13 @@ WAYS: dict[str, Callable[[Callable[[Tensor], Tensor], Tensor], Tensor]] = {
 def test_all_ways_to_run_a_site_have_one_gradient(way: str, what: str) -> None:
     model, x = gd.learn_dropout(nn.Linear(5, 3), p=0.3), torch.randn(7, 5)
 
-    class Objective(nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.model = model
-
-        def forward(self) -> Tensor:
-            return self.model(x).square().sum() if what == "output" else gd.kl_divergence(self.model)
+    def compute(model: nn.Module) -> Tensor:
+        return model(x).square().sum() if what == "output" else gd.kl_divergence(model)
 
     def loss(scaled: Tensor) -> Tensor:
         return torch.func.functional_call(objective, {"model.concrete_dropout.scaled_logit": scaled}, ())
 
-    objective, scaled = Objective(), model.concrete_dropout.scaled_logit.detach()
+    objective, scaled = Computed(model, compute), model.concrete_dropout.scaled_logit.detach()
     gradients = []
     for each in (by_autograd, WAYS[way]):
         torch.manual_seed(1)

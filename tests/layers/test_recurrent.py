@@ -10,7 +10,8 @@ from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_
 
 import gumdrop as gd
 from gumdrop.layers import UNIT, dropout_blocks
-from gumdrop.layers.factors import bernoulli_factors
+
+from builders.masks import force_each
 
 pytestmark = pytest.mark.filterwarnings("ignore:LSTM with projections:UserWarning")  # PyTorch's own, once a process
 
@@ -65,26 +66,12 @@ def assert_same(actual, expected, **tolerance):
         torch.testing.assert_close(one, other, **tolerance)
 
 
-def force(module, rows):
-    """Give every site known masks, which differ from row to row; return them by the name of the site."""
-    masks = {}
-    generator = torch.Generator().manual_seed(1)
-    for name, site in module.concrete_dropout.named_children():
-        kept = torch.rand(rows, site.num_units, generator=generator) > P
-        kept[:, 0] = torch.arange(rows) % 2 == 0
-        kept[:, 1] = torch.arange(rows) % 2 == 1
-        masks[name] = kept
-        site.factor_source = bernoulli_factors(lambda site, rows, kept=kept: torch.where(kept, 0.999, 0.0))
-    return masks
-
-
-def twin_of(module, masks, row):
+def twin_of(module, factors, row):
     """PyTorch's module for one sequence: columns of its weights zeroed and rescaled."""
     twin = copy.deepcopy(module)
     with torch.no_grad():
-        for name, kept in masks.items():
-            part, suffix = name.split("_", 1)
-            getattr(twin, f"weight_{part}_{suffix}").mul_(kept[row % len(kept)] / (1 - P))
+        for name, factor in factors.items():
+            getattr(twin, f"weight_{name}").mul_(factor[row % len(factor)])
     return twin
 
 
@@ -116,7 +103,7 @@ def test_modules_without_bias(mode, kind):
 
 def test_keyword_arguments_and_a_state_as_a_list():
     module = gd.learn_dropout(make("lstm"), p=P)
-    force(module, BATCH)
+    force_each(module, BATCH, P)
     x, state = make_input("time_first"), make_state(module, "time_first")
     assert_same(module(hx=state, input=x), module(x, state), rtol=0, atol=0)
     assert_same(module(x, list(state)), module(x, state), rtol=0, atol=0)
@@ -147,7 +134,7 @@ def check_known_masks(mode, kind, num_layers, bidirectional, shared, recurrent):
     state = make_state(module, kind)
     converted = gd.learn_dropout(copy.deepcopy(module), p=P, recurrent=recurrent)
     rows = 1 if kind == "unbatched" else BATCH
-    masks = force(converted, 1 if shared else rows)
+    factors = force_each(converted, 1 if shared else rows, P)
     result = converted(x, state)
 
     if isinstance(x, PackedSequence):
@@ -158,7 +145,7 @@ def check_known_masks(mode, kind, num_layers, bidirectional, shared, recurrent):
     for row in range(rows):
         own_state = [part if kind == "unbatched" else part[:, row] for part in leaves(state)]
         own_state = tuple(own_state) if module.mode == "LSTM" else own_state[0]
-        expected, final = twin_of(module, masks, row)(sequences[: lengths[row], row], own_state)
+        expected, final = twin_of(module, factors, row)(sequences[: lengths[row], row], own_state)
         actual, actual_final = _rows_of(result, kind, row, lengths[row])
         torch.testing.assert_close(actual, expected)
         for one, other in zip(actual_final, leaves(final), strict=True):
@@ -285,14 +272,14 @@ def test_inputs_of_another_size_are_refused_and_not_broadcast(shape, training):
 def test_one_inactive_site_leaves_its_weights_alone():
     module = gd.learn_dropout(make("lstm"), p=P, recurrent=True)
     x = make_input("time_first")
-    masks = force(module, BATCH)
+    factors = force_each(module, BATCH, P)
     hh = module.concrete_dropout["hh_l0"].eval()
     hh.factor_source = None
     result = module(x)[0]
     plain = make("lstm")
-    del masks["hh_l0"]
+    del factors["hh_l0"]
     for row in range(BATCH):
-        torch.testing.assert_close(result[:, row], twin_of(plain, masks, row)(x[:, row])[0])
+        torch.testing.assert_close(result[:, row], twin_of(plain, factors, row)(x[:, row])[0])
 
 
 @pytest.mark.parametrize("num_layers", [2, 11])

@@ -1,4 +1,4 @@
-"""Split-conformal intervals and p-values: the guarantee over many splits, and a library as oracle."""
+"""Split-conformal intervals and p-values: the guarantee over many splits, and their definitions."""
 
 import math
 
@@ -16,25 +16,6 @@ from gumdrop.estimators import ConcreteDropoutClassifier
 from gumdrop.metrics import conformal_sets, fit_temperature, outlier_p_values
 
 QUICK = {"hidden_layer_sizes": (16,), "n_members": 2, "n_mc_samples": 40, "random_state": 0}
-
-
-def data(num_rows: int, random: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-    x = random.normal(size=(num_rows, 2))
-    return x, 2 * x[:, 0] + random.standard_t(3, num_rows)
-
-
-def test_sets_agree_with_the_library_crepes() -> None:
-    crepes = pytest.importorskip("crepes")
-    p, labels = rows_of_classes(150, np.random.default_rng(1))
-    of_sets = crepes.ConformalClassifier().fit(1 - p[np.arange(100), labels[:100]])
-    for coverage in (0.5, 0.8, 0.93):
-        expected = of_sets.predict_set(1 - p[100:], confidence=coverage, smoothing=False)
-        np.testing.assert_array_equal(conformal_sets(p[100:], p[:100], labels[:100], coverage=coverage), expected)
-
-
-def test_errors_say_what_to_do() -> None:
-    with pytest.raises(ValueError, match=r"`score` and `reference` must be of shape \(N,\) and \(n,\)"):
-        outlier_p_values([1.0], [])
 
 
 def test_p_values_are_their_definition_and_alarms_are_false_as_often_as_they_say() -> None:
@@ -111,7 +92,9 @@ def test_sets_are_their_definition(score) -> None:
     assert (conformal_sets(p[40:], p[:40], y[:40], score="aps").sum(1) >= 1).all()
 
 
-def test_errors_of_sets_say_what_to_do() -> None:
+def test_errors_say_what_to_do() -> None:
+    with pytest.raises(ValueError, match=r"`score` and `reference` must be of shape \(N,\) and \(n,\)"):
+        outlier_p_values([1.0], [])
     p, y = rows_of_classes(20, np.random.default_rng(0))
     with pytest.raises(ValueError, match="`score` must be 'lac' or 'aps', got 'margin'"):
         conformal_sets(p, p, y, score="margin")

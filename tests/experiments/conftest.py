@@ -26,6 +26,17 @@ def _threads():
 
 
 @pytest.fixture
+def constants(monkeypatch):
+    """Set constants of a module, so that a run is short: `constants(study, EPOCHS=1)`."""
+
+    def set_constants(module, **values) -> None:
+        for name, value in values.items():
+            monkeypatch.setattr(module, name, value)
+
+    return set_constants
+
+
+@pytest.fixture
 def digits(tmp_path):
     """A folder of data sets that has made-up digits."""
     write_digits(tmp_path / "data" / "mnist")

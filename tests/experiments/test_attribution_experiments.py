@@ -33,12 +33,9 @@ def data(tmp_path):
 
 
 @pytest.mark.slow
-def test_attribution_leaves_its_numbers_and_figures(data, tmp_path, monkeypatch, capsys) -> None:
-    monkeypatch.setattr(convolutional, "CLASSIFIER_STEPS", 5)
-    monkeypatch.setattr(experiment, "STEPS", 3)
-    monkeypatch.setattr(experiment, "SPEED_ITERATIONS", 1)
-    monkeypatch.setattr(experiment, "CROP", 32)
-    monkeypatch.setattr(experiment, "PICTURE", 40)
+def test_attribution_leaves_its_numbers_and_figures(data, tmp_path, constants) -> None:
+    constants(convolutional, CLASSIFIER_STEPS=5)
+    constants(experiment, STEPS=3, SPEED_ITERATIONS=1, CROP=32, PICTURE=40)
     out = tmp_path / "out"
     results = reproduced("attribution", out, "--num-images", 2, "--iterations", 2, data=data)
     assert set(results["planted"]["infills"]) == {"blur", "mean", "zeros", "uniform", "normal", "local_shuffle"}

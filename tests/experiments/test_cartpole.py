@@ -14,12 +14,11 @@ from builders.reproduced import reproduce, reproduced, results_of
 
 
 @pytest.fixture(autouse=True)
-def _small(monkeypatch):
+def _small(monkeypatch, constants):
     for name, value in {"hidden": (8, 8), "model_steps": 8, "policy_steps": 2, "num_policies": 2}.items():
         monkeypatch.setitem(study.QUICK, name, value)
     monkeypatch.setattr(swing_up, "FRAMES_PER_STEP", 1)
-    monkeypatch.setattr(study, "HELD_OUT_TRIALS", 3)
-    monkeypatch.setattr(study, "NUM_STARTS", 10)
+    constants(study, HELD_OUT_TRIALS=3, NUM_STARTS=10)
 
 
 @pytest.mark.slow

@@ -59,27 +59,6 @@ def test_motion_agrees_with_an_independent_integration(force):
     np.testing.assert_allclose(found.numpy(), solved.y[:, -1], atol=1e-8)
 
 
-def test_energy_is_conserved_without_force_and_friction():
-    cart_pole = CartPole(friction=0.0)
-    state = torch.tensor([0.1, 0.4, 2.5, -6.0], dtype=torch.float64)
-    energy = cart_pole.energy(state)
-    gaps = []
-    for substeps in (50, 100):
-        end = cart_pole.advance(state, torch.tensor(0.0), seconds=2.5, substeps=25 * substeps)
-        gaps.append(float((cart_pole.energy(end) - energy).abs()))
-    assert (end - state).abs().max() > 0.1
-    assert gaps[1] < 1e-9
-    assert gaps[1] < gaps[0] / 10  # fourth order
-
-
-def test_friction_and_force_change_the_energy_by_their_work():
-    state = torch.tensor([0.0, 1.0, 2.0, 1.0], dtype=torch.float64)
-    h = 1e-6
-    after = CartPole().advance(state, torch.tensor(3.0), seconds=h, substeps=1)
-    power = (CartPole().energy(after) - CartPole().energy(state)) / h
-    assert float(power) == pytest.approx((3.0 - 0.1 * 1.0) * 1.0, rel=1e-4)
-
-
 def test_reward_is_one_at_the_goal_and_falls_with_the_distance():
     state = torch.tensor([[0.0, 5.0, 0.0, -3.0], [0.25, 0.0, 0.0, 0.0], [0.0, 0.0, math.pi, 0.0]], dtype=torch.float64)
     assert tip_distance(state).tolist() == pytest.approx([0, 0.25, 1.2])

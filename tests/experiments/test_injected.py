@@ -7,6 +7,7 @@ import torch
 from torch import nn
 
 from gumdrop.likelihoods import Categorical, Gaussian
+from gumdrop.training import frozen, held_out_rates
 from gumdrop_experiments.injected import Settings, study, tasks
 
 from builders.digits import write_digits
@@ -17,15 +18,12 @@ from builders.uci import write_set
 
 
 @pytest.mark.slow
-def test_every_network_is_trained_and_every_way_scored(tmp_path, monkeypatch) -> None:
+def test_every_network_is_trained_and_every_way_scored(tmp_path, constants) -> None:
     pytest.importorskip("transformers", reason="needs the package transformers")
-    monkeypatch.setattr("gumdrop.training.held_out_rates.STEPS", 1)
-    monkeypatch.setattr("gumdrop.training.held_out_rates.MOST_ROWS", 16)
-    monkeypatch.setattr("gumdrop.training.held_out_rates.GRID", (-3.0, -1.0))
-    monkeypatch.setattr("gumdrop.training.frozen.JUDGES", 4)
-    monkeypatch.setattr(tasks, "CROP", 16)
-    monkeypatch.setattr(tasks, "QUICK_ROWS", 40)
-    monkeypatch.setattr(study, "GRID", (0.02, 0.2))
+    constants(held_out_rates, STEPS=1, MOST_ROWS=16, GRID=(-3.0, -1.0))
+    constants(frozen, JUDGES=4)
+    constants(tasks, CROP=16, QUICK_ROWS=40)
+    constants(study, GRID=(0.02, 0.2))
     data = tmp_path / "data"
     for name in tasks.TABLES:
         write_set(data / "uci" / name)

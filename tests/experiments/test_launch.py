@@ -143,7 +143,6 @@ def test_pieces_of_a_killed_run_end(tmp_path) -> None:
         stdout=subprocess.PIPE,
         text=True,
     )
-    assert run.stdout is not None
     piece = int(run.stdout.readline())
     run.kill()
     try:

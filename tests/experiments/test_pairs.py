@@ -12,9 +12,8 @@ from builders.reproduced import reproduced
 pytest.importorskip("captum")
 
 
-def test_pairs_leave_their_numbers_and_figures(tmp_path, monkeypatch) -> None:
-    monkeypatch.setattr(experiment, "UNSEEN", slice(None))
-    monkeypatch.setattr(experiment, "PAIRS", ((4, 9),))
+def test_pairs_leave_their_numbers_and_figures(tmp_path, constants) -> None:
+    constants(experiment, UNSEEN=slice(None), PAIRS=((4, 9),))
     write_digits(tmp_path / "data" / "mnist")
     out = tmp_path / "out"
     words = ["--images", 2, "--iterations", 2, "--classifier-steps", 9]

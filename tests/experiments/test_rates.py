@@ -12,15 +12,12 @@ from gumdrop_experiments.rates.results import ELBO, GRID, HELD_OUT, LABELS, OFF,
 from gumdrop_experiments.rates.sets import SETS
 
 from builders.digits import write_digits
-from builders.reproduced import reproduce, reproduced
+from builders.reproduced import reproduced
 
 
-def test_every_way_to_a_rate_is_scored_and_drawn(tmp_path, monkeypatch) -> None:
-    monkeypatch.setattr(rates, "NUM_SAMPLES", 10)
-    monkeypatch.setattr(rates, "QUICK_SETS", ("diabetes", "cancer"))
-    monkeypatch.setattr(rates, "QUICK_SPLITS", 1)
-    monkeypatch.setattr(rates, "QUICK_EPOCHS", 1)
-    monkeypatch.setattr(rates, "LARGE", 400)  # which breast cancer has
+def test_every_way_to_a_rate_is_scored_and_drawn(tmp_path, constants) -> None:
+    constants(rates, NUM_SAMPLES=10, QUICK_SETS=("diabetes", "cancer"), QUICK_SPLITS=1, QUICK_EPOCHS=1)
+    constants(rates, LARGE=400)  # which breast cancer has
     results = reproduced("rates", tmp_path / "out", "--quick")
     for size in ("ensemble", "single"):
         assert list(results[size]["random"]["worst"]) == list(LABELS)
@@ -88,8 +85,3 @@ def test_digits_become_a_table_of_half_their_width(tmp_path) -> None:
     assert rows.x_train.shape == rows.x_test.shape == (30, 14 * 14)
     assert rows.x_train.mean() == pytest.approx(0, abs=1e-5)
     assert rows.x_train.std() == pytest.approx(1, abs=1e-5)
-
-
-def test_data_that_are_absent_are_named_before_anything_is_written(tmp_path) -> None:
-    assert reproduce("rates", tmp_path / "out", data=tmp_path) == 2
-    assert not (tmp_path / "out").exists()

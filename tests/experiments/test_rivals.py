@@ -68,13 +68,15 @@ def test_a_quick_run_puts_ours_and_others_beside_the_published(data, tmp_path, m
     assert reproduce("rivals", out, *words, "--resume", data=data) == 0
 
 
-def test_methods_and_tables_that_are_not_there_are_named(data, tmp_path, capsys) -> None:
-    assert reproduce("rivals", tmp_path / "out", data=tmp_path / "nowhere") == 2
-    assert "put its files into" in capsys.readouterr().err
-    (data / "tables" / "airfoil" / "airfoil.csv").write_text("a,target\nred,1\nblue,2\n")
+@pytest.mark.parametrize(
+    ("table", "said"),
+    [
+        ("a,target\nred,1\nblue,2\n", "airfoil.csv must hold numbers in ['a']"),
+        ("a,b\n1,1\n2,2\n", "must have the columns ['target'], got ['a', 'b']"),
+    ],
+)
+def test_tables_that_cannot_be_used_are_named(table, said, data, tmp_path, capsys) -> None:
+    (data / "tables" / "airfoil" / "airfoil.csv").write_text(table)
     assert reproduce("rivals", tmp_path / "out", data=data) == 2
-    assert "airfoil.csv must hold numbers in ['a']" in capsys.readouterr().err
-    (data / "tables" / "airfoil" / "airfoil.csv").write_text("a,b\n1,1\n2,2\n")
-    assert reproduce("rivals", tmp_path / "out", data=data) == 2
-    assert "must have the columns ['target'], got ['a', 'b']" in capsys.readouterr().err
+    assert said in capsys.readouterr().err
     assert not (tmp_path / "out").exists()

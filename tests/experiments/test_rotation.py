@@ -12,9 +12,8 @@ from builders.digits import idx, write_digits
 from builders.reproduced import reproduce, results_of
 
 
-def test_a_run_leaves_its_numbers_and_figures(digits, tmp_path, monkeypatch) -> None:
-    monkeypatch.setattr(study, "COMPARED", 60)
-    monkeypatch.setattr(study, "COMPARED_SAMPLES", 4)
+def test_a_run_leaves_its_numbers_and_figures(digits, tmp_path, constants) -> None:
+    constants(study, COMPARED=60, COMPARED_SAMPLES=4)
     write_digits(tmp_path / "clothes", splits=("test",), count=70, seed=1)
     words = ("--quick", "--num-samples", 6, "--others", tmp_path / "clothes")
     assert reproduce("rotation", tmp_path / "out", *words, data=digits) == 0

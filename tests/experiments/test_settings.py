@@ -4,6 +4,9 @@ import shlex
 
 import pytest
 
+from gumdrop_experiments.catalogue import EXPERIMENTS
+
+from builders.digits import write_digits
 from builders.reproduced import reproduce
 from builders.reviews import write_reviews
 from builders.uci import write_set
@@ -36,6 +39,8 @@ NAMES = {
     "labels --by 50 --pool 40": "`pool` must be at least 50, got 40",
     "labels --ways learned": "there is no way to ask 'learned'; there are: fixed-batchbald, ",
     "labels --pools letters": "there is no pool 'letters'; there are: mnist, repeated",
+    "mnist --seeds 0": "`seeds` must be at least 1, got 0",
+    "mnist --sizes 500": "`sizes` must lie between 60 and 240, got [500]",
     "rates --arms best": "there is no arm 'best'; there are: sites, front, hidden, pool, draws, response",
     "rates --dataset boston-gaps --dataset digits": "such as boston; got boston-gaps, digits",
     "regularisation --lenet-lr 0": "`lenet_lr` must be positive, got 0",
@@ -54,23 +59,40 @@ NAMES = {
 }
 
 
-def refused(words, tmp_path, capsys) -> str:
-    if words[0] in ("gaps", "uci"):
-        write_set(tmp_path / "uci" / "diabetes")
-    if words[0] == "sentiment" and not (tmp_path / "sst").exists():
-        write_reviews(tmp_path / "sst")
-    assert reproduce(words[0], tmp_path / "out", *words[1:], data=tmp_path) == 2
-    assert not (tmp_path / "out").exists()
+@pytest.fixture
+def data(tmp_path):
+    """A folder of data sets that has what is looked at before settings are."""
+    write_set(tmp_path / "uci" / "diabetes")
+    write_reviews(tmp_path / "sst")
+    write_digits(tmp_path / "mnist")
+    return tmp_path
+
+
+def refused(words, data, capsys) -> str:
+    assert reproduce(words[0], data / "out", *words[1:], data=data) == 2
+    assert not (data / "out").exists()
     return capsys.readouterr().err
 
 
 @pytest.mark.parametrize("experiment", NUMBERS)
-def test_numbers_that_are_too_small_are_an_error(experiment, tmp_path, capsys) -> None:
+def test_numbers_that_are_too_small_are_an_error(experiment, data, capsys) -> None:
     for flag, least in NUMBERS[experiment].items():
-        said = refused([experiment, f"--{flag}", str(least - 1)], tmp_path, capsys)
+        said = refused([experiment, f"--{flag}", str(least - 1)], data, capsys)
         assert f"`{flag.replace('-', '_')}` must be at least {least}, got {least - 1}" in said
 
 
 @pytest.mark.parametrize("words", NAMES)
-def test_names_that_there_are_not_are_answered_with_those_that_there_are(words, tmp_path, capsys) -> None:
-    assert NAMES[words] in refused(shlex.split(words), tmp_path, capsys)
+def test_names_that_there_are_not_are_answered_with_those_that_there_are(words, data, capsys) -> None:
+    assert NAMES[words] in refused(shlex.split(words), data, capsys)
+
+
+@pytest.mark.parametrize("experiment", [name for name, about in EXPERIMENTS.items() if about.data and name != "tables"])
+def test_data_that_are_not_there_are_named(experiment, tmp_path, capsys) -> None:
+    said = refused([experiment], tmp_path, capsys)
+    assert any(f"has no folder '{name}'; put its files into" in said for name in EXPERIMENTS[experiment].data)
+
+
+@pytest.mark.parametrize(("experiment", "extra"), [("surrogate", "surrogates"), ("survival", "survival")])
+def test_packages_that_are_not_there_are_named(experiment, extra, tmp_path, capsys, monkeypatch) -> None:
+    monkeypatch.setattr(f"gumdrop_experiments.{experiment}.study.find_spec", lambda name: None)
+    assert f"pip install 'gumdrop[{extra}]'" in refused([experiment], tmp_path, capsys)

@@ -15,10 +15,8 @@ from builders.reproduced import reproduced
 from builders.uci import write_set
 
 
-def test_every_start_and_temperature_is_scored_and_drawn(tmp_path, monkeypatch) -> None:
-    monkeypatch.setattr(study, "NUM_SAMPLES", 3)
-    monkeypatch.setattr(study, "TRAIN_SAMPLES", 2)
-    monkeypatch.setattr(study, "TEMPERATURES", (0.1, 1.0))
+def test_every_start_and_temperature_is_scored_and_drawn(tmp_path, constants) -> None:
+    constants(study, NUM_SAMPLES=3, TRAIN_SAMPLES=2, TEMPERATURES=(0.1, 1.0))
     for name in study.SETS.values():
         write_set(tmp_path / "data" / "uci" / name, rows=40, splits=2)
     write_digits(tmp_path / "data" / "mnist", count=120)

@@ -8,17 +8,10 @@ import torch
 
 from gumdrop_experiments.surrogate import study
 
-from builders.reproduced import reproduce, reproduced
+from builders.reproduced import reproduced
 
 needs_botorch = pytest.mark.skipif(find_spec("botorch") is None, reason="botorch is not installed")
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::RuntimeWarning")  # those of BoTorch
-
-
-def test_a_package_that_is_not_there_is_named(tmp_path, capsys, monkeypatch) -> None:
-    monkeypatch.setattr(study, "find_spec", lambda name: None)
-    assert reproduce("surrogate", tmp_path / "out") == 2
-    assert "pip install 'gumdrop[surrogates]'" in capsys.readouterr().err
-    assert not (tmp_path / "out").exists()
 
 
 @needs_botorch

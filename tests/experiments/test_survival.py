@@ -10,7 +10,7 @@ import torch
 from gumdrop_experiments.survival import study
 from gumdrop_experiments.survival.study import OBSERVED, Times, split_of
 
-from builders.reproduced import reproduce, reproduced
+from builders.reproduced import reproduced
 
 HAS_PACKAGES = all(importlib.util.find_spec(name) for name in ("sksurv", "lifelines"))
 needs_packages = pytest.mark.skipif(not HAS_PACKAGES, reason="scikit-survival and lifelines are not installed")
@@ -35,13 +35,6 @@ def test_survivals_in_steps_are_a_prediction() -> None:
         assert (1 - steps.cdf(torch.tensor(time).double()))[:, 0].tolist() == pytest.approx(left)
     own = 1 - steps.cdf(torch.tensor([[3.0], [0.0]]).double())
     assert own[:, 0].tolist() == pytest.approx([0.4, 1])
-
-
-def test_packages_that_are_not_there_are_named(tmp_path, capsys, monkeypatch) -> None:
-    monkeypatch.setattr(study, "find_spec", lambda name: None)
-    assert reproduce("survival", tmp_path / "out") == 2
-    assert "pip install 'gumdrop[survival]'" in capsys.readouterr().err
-    assert not (tmp_path / "out").exists()
 
 
 @needs_packages

@@ -16,10 +16,9 @@ from builders.reviews import write_reviews
 
 
 @pytest.mark.slow
-def test_transformers_run_in_every_setting(tmp_path, monkeypatch):
+def test_transformers_run_in_every_setting(tmp_path, constants):
     pytest.importorskip("transformers", reason="needs the package transformers")
-    for name, value in {"NUM_SAMPLES": 3, "HELD_OUT_SUMS": 40}.items():
-        monkeypatch.setattr(study, name, value)
+    constants(study, NUM_SAMPLES=3, HELD_OUT_SUMS=40)
     write_reviews(tmp_path / "data" / "sst")
     words = ["--seeds", 1, "--review-epochs", 1, "--sum-epochs", 1, "--lines", 64]
     found = reproduced("transformers", tmp_path / "out", *words, data=tmp_path / "data")

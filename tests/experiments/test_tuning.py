@@ -14,12 +14,10 @@ from builders.uci import write_set
 
 
 @pytest.mark.slow
-def test_tuning_never_sees_a_test_row_and_writes_its_page(tmp_path, monkeypatch) -> None:
-    for module in (methods, work):
-        monkeypatch.setattr(module, "NUM_SAMPLES", 20)
-    monkeypatch.setattr(tuning, "UCI", ("diabetes",))
-    monkeypatch.setattr(tuning, "SIMULATED", ())
-    monkeypatch.setattr(tuning, "QUICK_EPOCHS", 1)
+def test_tuning_never_sees_a_test_row_and_writes_its_page(tmp_path, constants) -> None:
+    constants(methods, NUM_SAMPLES=20)
+    constants(work, NUM_SAMPLES=20)
+    constants(tuning, UCI=("diabetes",), SIMULATED=(), QUICK_EPOCHS=1)
     folder = tmp_path / "data" / "uci" / "diabetes"
     write_set(folder)
     for k in range(3):  # test rows that would be noticed

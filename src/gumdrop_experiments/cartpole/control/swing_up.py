@@ -87,14 +87,6 @@ class CartPole:
             state = state + h / 6 * (k1 + 2 * k2 + 2 * k3 + k4)
         return state
 
-    def energy(self, state: Tensor) -> Tensor:
-        """Kinetic and potential energy of states (..., 4), in J; 0 at rest with the pole level."""
-        _, v, theta, omega = state.unbind(-1)
-        swing = 0.5 * self.length * omega
-        kinetic = 0.5 * (self.cart_mass + self.pole_mass) * v.square() + self.pole_mass * v * swing * theta.cos()
-        kinetic = kinetic + self.pole_mass * swing.square() * 2 / 3
-        return kinetic + 0.5 * self.pole_mass * self.gravity * self.length * theta.cos()
-
 
 def tip_distance(state: Tensor) -> Tensor:
     """Distance in m of the pole's tip from where it is to balance, upright above the middle of the rail."""

@@ -69,22 +69,14 @@ def test_steps_do_not_wait(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", NETWORKS)
-def test_predictions_are_those_of_the_cpu(name: str) -> None:
+def test_predictions_and_drawn_networks_are_those_of_the_cpu(name: str) -> None:
     model, x = on_cpu(name)
-    expected = gd.sample(model, x, num_samples=20, seed=0)
-    found = gd.sample(model.to(GPU), x.to(GPU), num_samples=20, seed=0)
+    expected = gd.sample(model, x, num_samples=20, seed=0), gd.draw(model, seed=3)(x)
+    model, x = model.to(GPU), x.to(GPU)
+    found, again = (gd.sample(model, x, num_samples=20, seed=0) for _ in range(2))
     assert found.device.type == "cuda"
-    torch.testing.assert_close(found.cpu(), expected, rtol=1e-3, atol=1e-3)
-    again = gd.sample(model, x.to(GPU), num_samples=20, seed=0)
+    torch.testing.assert_close((found.cpu(), gd.draw(model, seed=3)(x).cpu()), expected, rtol=1e-3, atol=1e-3)
     torch.testing.assert_close(again, found)
-
-
-@pytest.mark.parametrize("name", NETWORKS)
-def test_drawn_networks_are_those_of_the_cpu(name: str) -> None:
-    model, x = on_cpu(name)
-    expected = gd.draw(model, seed=3)(x)
-    found = gd.draw(model.to(GPU), seed=3)(x.to(GPU))
-    torch.testing.assert_close(found.cpu(), expected, rtol=1e-3, atol=1e-3)
 
 
 def test_gradients_of_the_objective_are_those_of_the_cpu() -> None:

@@ -1,16 +1,12 @@
 """Scikit-learn's own checks, and what a user of its estimators relies on."""
 
 import copy
-import pickle
 
-import joblib
 import numpy as np
 import pandas as pd
 import pytest
 import torch
-from sklearn.base import clone
 from sklearn.compose import make_column_transformer
-from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
@@ -245,16 +241,6 @@ def test_learned_rates_fall_as_the_data_grow() -> None:
     few = model.partial_fit(x[:40], y[:40]).dropout_rates_.mean(0)[1]
     many = model.partial_fit(x[40:], y[40:]).dropout_rates_.mean(0)[1]
     assert many < 0.7 * few
-
-
-def test_copies_predict_the_same(regressor, tmp_path) -> None:
-    x, _ = numbers()
-    expected = regressor.predict(x)
-    np.testing.assert_array_equal(pickle.loads(pickle.dumps(regressor)).predict(x), expected)
-    joblib.dump(regressor, tmp_path / "model.joblib")
-    np.testing.assert_array_equal(joblib.load(tmp_path / "model.joblib").predict(x), expected)
-    with pytest.raises(NotFittedError):
-        clone(regressor).predict(x)
 
 
 def test_pipelines_cross_validation_and_searches() -> None:

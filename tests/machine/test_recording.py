@@ -22,14 +22,12 @@ RNG = np.random.default_rng(0)
 )
 def test_levels_in_equal_distances(values, expected: Steps) -> None:
     found = steps_of(np.asarray(values, dtype=np.float64))
-    assert found is not None
     np.testing.assert_allclose([found.size, found.first, found.last], [expected.size, expected.first, expected.last])
 
 
 @pytest.mark.parametrize(("dtype", "start"), [(np.float32, 0.0), (np.float32, -7.7), (np.float64, 1e3)])
 def test_tenths_have_rounding_errors(dtype: type, start: float) -> None:
     found = steps_of((start + np.arange(300) % 40 / 10).astype(dtype))
-    assert found is not None
     assert found.count == 40
     np.testing.assert_allclose(found.levels, start + np.arange(40) / 10, rtol=1e-6, atol=1e-6)
 

@@ -96,16 +96,6 @@ def test_rates_are_those_of_the_models(per_unit: bool) -> None:
         assert all(abs(rate - 0.1) > 1e-4 for rate in rates.values())
 
 
-def test_same_seed_same_models_and_the_random_state_is_left_alone() -> None:
-    first, second, third = networks(2), networks(2), networks(2)
-    before = torch.get_rng_state()
-    for models, seed in ((first, 1), (second, 1), (third, 2)):
-        fit_stacked(models, [task(0), task(1)], likelihood="gaussian", epochs=2, seed=seed)
-    assert torch.equal(torch.get_rng_state(), before)
-    assert torch.equal(weights(first[1]), weights(second[1]))
-    assert not torch.equal(weights(first[1]), weights(third[1]))
-
-
 @NOTED
 @pytest.mark.parametrize("in_turn", [False, True])
 @pytest.mark.parametrize("watched", [False, True])

@@ -1,6 +1,5 @@
 """`gumdrop explain`."""
 
-
 import pytest
 
 from builders.browser import views

@@ -176,6 +176,8 @@ class TestDtypes:
         fn.concrete_dropout(x, a, noise=noise).float().square().sum().backward()
         wide = fn.concrete_dropout(x.double(), exact, noise=noise.double())
         wide.square().sum().backward()
+        assert a.grad is not None
+        assert exact.grad is not None
         assert a.grad.item() == pytest.approx(exact.grad.item(), rel=1e-2)
 
     @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
@@ -187,6 +189,7 @@ class TestDtypes:
             a.requires_grad_()
             y = fn.concrete_dropout(x, a, noise=noise, temperature=1.0)
             (y.square().mean() + fn.dropout_kl(a, weight.square().sum(), 8) / 1000).backward()
+            assert a.grad is not None
             gradients.append(a.grad)
         assert gradients[0].item() == pytest.approx(gradients[1].item(), rel=torch.finfo(dtype).eps * 2)
 
@@ -210,6 +213,7 @@ class TestDtypes:
         np.testing.assert_allclose(result.detach()[:2], [0.0, math.exp(1.5)], rtol=1e-6)
         assert result[2] > 0.999 * torch.finfo(torch.float32).max
         result.sum().backward()
+        assert value.grad is not None
         np.testing.assert_allclose(value.grad, [0.0, math.exp(1.5), 0.0], rtol=1e-6)
 
 
@@ -263,6 +267,7 @@ def test_finite_for_every_logit_dtype_temperature_and_noise(
             if ok and not hard:
                 assert value == pytest.approx(expected, rel=near, abs=1e-4)
         y.backward(torch.ones_like(y))
+        assert x.grad is not None
         assert x.grad.dtype == x_dtype
         assert not x.grad.isnan().any()
         assert all(
@@ -271,6 +276,7 @@ def test_finite_for_every_logit_dtype_temperature_and_noise(
         if not hard:
             slopes = [ref.soft_scale_slope(exact_a, u, temperature) for u in clamped]
             terms = [v * s if v else 0.0 for v, s in zip(x.tolist(), slopes, strict=True)]
+            assert a.grad is not None
             assert not a.grad.isnan()
             if fits.all() and _fits([sum(abs(term) for term in terms)], p_dtype):  # of outputs that did not overflow
                 assert a.grad.isfinite()
@@ -310,6 +316,8 @@ def test_entropy_and_kl_are_finite_for_every_logit(
         if _fits([inverse, precision * inverse], wide):  # else it is saturated
             assert kl.item() == pytest.approx(weight_term - 2 * ref.entropy(exact_a), rel=1e-2, abs=1e-4)
     kl.backward()
+    assert a.grad is not None
+    assert w.grad is not None
     assert not a.grad.isnan()
     assert not w.grad.isnan().any()
     if _fits([weight_term + abs(expected)], p_dtype):

@@ -85,6 +85,15 @@ def score_of(model: nn.Module, rows: tuple[torch.Tensor, torch.Tensor], seed: in
     return -prediction.log_prob(rows[1]).mean().item()
 
 
+def test_the_best_epoch_on_held_out_data_is_kept() -> None:
+    model = network()
+    x, y = wave(16)
+    result = fit(model, (x, y), likelihood="gaussian", epochs=80, lr=5e-2, validation=wave(40), seed=1)
+    scores = [record.validation_nll for record in result.history]
+    assert result.best_epoch == scores.index(min(scores)) + 1
+    assert score_of(model, wave(40), seed=1) == pytest.approx(min(scores), abs=1e-5)
+
+
 def test_the_held_out_value_is_that_of_the_averaged_prediction() -> None:
     """Minus the log of the mean density over draws, not the mean of the logs, which is larger by half a nat here."""
     model = mlp(2, 2, hidden=[16], p=0.5)

@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 
 from gumdrop.cli import main
+from gumdrop.tables import load_table_model
 
 from builders.browser import views
 
@@ -31,6 +32,8 @@ def test_tables_come_from_standard_input_and_go_to_standard_output(place, quick,
     piped = pd.read_csv(io.StringIO(shell.run(["predict", place / "run", "-", "--keep", "id"], 0).out))
     assert piped.pop("id").tolist() == [f"H{i:03}" for i in range(120)]
     pd.testing.assert_frame_equal(piped, pd.read_csv(tmp_path / "a.csv"))
+    in_python = load_table_model(place / "run").predict(pd.read_csv(place / "houses.csv"))
+    pd.testing.assert_frame_equal(piped.drop(columns="row"), in_python, check_dtype=False)
 
 
 def test_odd_cells_are_told(place, odd_rows, shell, tmp_path) -> None:

@@ -86,13 +86,11 @@ def test_the_command_has_one_flag_for_several_values() -> None:
 # Stop and resume
 
 
-def test_a_stopped_run_goes_on(tmp_path, capsys) -> None:
-    words = ["reproduce", "sums", "--out", str(tmp_path / "out"), "--resume"]
-    assert cli.main([*words, "--stop", "N=5"]) == 130
-    assert "the same command with --resume goes on in" in capsys.readouterr().err
-    assert cli.main(words) == 0
+def test_a_stopped_run_goes_on(tmp_path, shell) -> None:
+    words = ["reproduce", "sums", "--out", tmp_path / "out", "--resume"]
+    assert "the same command with --resume goes on in" in shell.said(*words, "--stop", "N=5", status=130)
+    assert "N=2 was done before" in shell.said(*words)
     assert CALLS == ["N=2", "N=5", "N=5"]
-    assert "N=2 was done before" in capsys.readouterr().out
     whole = results_of(tmp_path / "out")["results"]
     sums(tmp_path / "at once")
     assert whole == results_of(tmp_path / "at once")["results"]
@@ -206,26 +204,24 @@ def test_the_folder_of_a_data_set(tmp_path, monkeypatch) -> None:
 # The command line
 
 
-def test_the_list_says_what_each_shows(capsys) -> None:
+def test_the_list_says_what_each_shows(shell) -> None:
     for words in (["reproduce", "--list"], ["reproduce"]):
-        assert cli.main(words) == 0
-        said = capsys.readouterr().out
-        assert "sums  (2 minutes; 0.1 with --quick)" in said
+        said = shell.said(*words)
+        assert "sums (2 minutes; 0.1 with --quick)" in said
         assert "sums of ranges" in said
         assert "Data: none to be fetched" in said
         assert "Data: mnist, images" in said
         assert "nobody [2020]" in said
 
 
-def test_an_unknown_experiment_is_told_the_names(capsys) -> None:
-    assert cli.main(["reproduce", "suns", "--quick", "--seed", "3"]) == 2
-    assert "there is no experiment 'suns'; there are: " in (said := capsys.readouterr().err)
+def test_an_unknown_experiment_is_told_the_names(shell) -> None:
+    said = shell.refused("reproduce", "suns", "--quick", "--seed", "3")
+    assert "there is no experiment 'suns'; there are: " in said
     assert "sums. See" in said
 
 
-def test_shared_flags_are_told_by_each_experiment(capsys) -> None:
-    assert cli.main(["reproduce", "sums", "--help"]) == 0
-    said = capsys.readouterr().out
+def test_shared_flags_are_told_by_each_experiment(shell) -> None:
+    said = shell.said("reproduce", "sums", "--help")
     for flag in ("--data", "--out", "--seed", "--quick", "--device", "--resume", "--jobs", "--launcher", "--width"):
         assert f" {flag} " in said
     assert "--no-quick" not in said
@@ -240,15 +236,13 @@ def test_shared_flags_are_told_by_each_experiment(capsys) -> None:
         (["--sead", "1"], "--sead"),
     ],
 )
-def test_a_bad_flag_is_one_line(words, message, capsys) -> None:
-    assert cli.main(["reproduce", "sums", *words]) == 2
-    assert message in capsys.readouterr().err
+def test_a_bad_flag_is_one_line(words, message, shell) -> None:
+    assert message in shell.refused("reproduce", "sums", *words)
 
 
 @pytest.mark.parametrize("name", EXPERIMENTS)
-def test_each_experiment_is_whole(name, capsys) -> None:
-    assert cli.main(["reproduce", name, "--help"]) == 0
-    said = " ".join(capsys.readouterr().out.split())
+def test_each_experiment_is_whole(name, shell) -> None:
+    said = shell.said("reproduce", name, "--help")
     assert f"{EXPERIMENTS[name].shows[1:]}." in said
     assert "--quick" in said
     assert "SETTINGS" not in said

@@ -124,17 +124,6 @@ def test_a_frame_gives_the_model_and_the_predictions_of_its_file(tmp_path, monke
     pd.testing.assert_frame_equal(in_parts, of_file, rtol=1e-3)
 
 
-def test_the_command_writes_what_python_predicts(tmp_path, monkeypatch) -> None:
-    from gumdrop.cli import main
-
-    monkeypatch.chdir(tmp_path)
-    path = write_table(tmp_path / "houses.csv")
-    fit_table(path, "price", "run", reading=Reading(drop=("grade",)), settings=ALONE)
-    assert main(["predict", "run", "houses.csv", "--out", "told.csv"]) == 0
-    told = pd.read_csv("told.csv").drop(columns="row")
-    pd.testing.assert_frame_equal(told, load_table_model("run").predict(pd.read_csv(path)), check_dtype=False)
-
-
 def test_without_a_folder_nothing_stays_but_the_model(tmp_path, monkeypatch) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     frame = pd.read_csv(write_table(tmp_path / "houses.csv"))

@@ -218,14 +218,6 @@ def test_rows_out_of_order_are_taken_in_their_order_and_that_is_said() -> None:
     assert said not in read_data(frame, "y", Reading(), FitSettings(split_by="sold")).notes
 
 
-@pytest.mark.parametrize("num_rows", [4, 7, 19])
-def test_fewer_rows_than_folds_make_fewer_folds(num_rows) -> None:
-    folds = folds_of(torch.randperm(num_rows, dtype=torch.int32), 5, 10)
-    for rows, held_out in folds:
-        assert min(len(rows), len(held_out)) >= num_rows // 2
-        assert sorted([*rows.tolist(), *held_out.tolist()]) == list(range(num_rows))
-
-
 def test_a_table_in_memory_is_held_once(table) -> None:
     data = read(table)
     assert all(

@@ -148,13 +148,13 @@ class FIDO:
         rows = torch.arange(len(task.inputs), device=task.inputs.device)
         groups = rows.split(max(1, chunk_size // (2 * self.settings.num_samples)))
         with _bar(show_progress, len(groups) * self.settings.iterations) as advance:
-            found = [search(task[group], seed=seed, rows=group, advance=advance) for group in groups]
-        return Found(*(torch.cat(parts, dim=-1) for parts in zip(*found, strict=True)))
+            results = [search(task[group], seed=seed, rows=group, advance=advance) for group in groups]
+        return Found(*(torch.cat(parts, dim=-1) for parts in zip(*results, strict=True)))
 
 
-def _explanation(task: Task, infill: Tensor, found: Found) -> Explanation:
+def _explanation(task: Task, infill: Tensor, result: Found) -> Explanation:
     grid = task.layout.grid(task.inputs)
-    keep = [task.layout.spread(torch.sigmoid(-logit.movedim(-1, 0)), grid) for logit in found.p_logit]
+    keep = [task.layout.spread(torch.sigmoid(-logit.movedim(-1, 0)), grid) for logit in result.p_logit]
     return Explanation(
         inputs=task.inputs,
         infill=infill,
@@ -163,9 +163,9 @@ def _explanation(task: Task, infill: Tensor, found: Found) -> Explanation:
         keep_sdr=keep[1].to(task.inputs.dtype),
         score=task.score,
         score_infill=task.score_infill,
-        curve_ssr=found.curves[0],
-        curve_sdr=found.curves[1],
-        iterations=found.steps,
+        curve_ssr=result.curves[0],
+        curve_sdr=result.curves[1],
+        iterations=result.steps,
         layout_name=task.layout.name,
     )
 

@@ -30,10 +30,10 @@ def explore(
         say(f"Look at  {write_site(out, runs=runs)}")
         return
     with open_socket(host, port) as listener:
-        found = listener.getsockname()[1]
-        if found != port and port:
+        actual_port = listener.getsockname()[1]
+        if actual_port != port and port:
             say(f"Port {port} is taken, so another one is used.")
         name = f"[{host}]" if ":" in host else host
-        say(f"Look at  http://{name}:{found}/   (Ctrl-C stops it)")
+        say(f"Look at  http://{name}:{actual_port}/   (Ctrl-C stops it)")
         serve(listener, runs=runs, host=host)
     say("Stopped.")

@@ -123,7 +123,7 @@ class Draws(nn.Module):
 
 def _renew_plain_dropout(model: nn.Module) -> bool:
     """Switch on every ``nn.Dropout*``; tell whether there was one."""
-    found = False
+    is_renewed = False
     for name, module in model.named_modules():
         if inner_dropout(module):
             raise ExportError(
@@ -132,8 +132,8 @@ def _renew_plain_dropout(model: nn.Module) -> bool:
             )
         if isinstance(module, (nn.Dropout, nn.Dropout1d, nn.Dropout2d, nn.Dropout3d)) and module.p > 0:
             vars(module)["forward"] = _PlainDropout(module)
-            found = True
-    return found
+            is_renewed = True
+    return is_renewed
 
 
 class _PlainDropout:

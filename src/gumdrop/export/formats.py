@@ -115,9 +115,9 @@ def _unknown_operator(error: BaseException) -> str:
     """Name the operator that the exporter to ONNX does not know, which stands in one of the causes."""
     cause: BaseException | None = error
     while cause is not None:
-        if found := re.search(r"OpOverload\(op='([\w.]+)'", str(cause)):
+        if match := re.search(r"OpOverload\(op='([\w.]+)'", str(cause)):
             return (
-                f"ONNX has no form for the operator {found[1]} of the model; replace it in the model by others, or "
+                f"ONNX has no form for the operator {match[1]} of the model; replace it in the model by others, or "
                 "export with `to='pt2'`, which takes every operator of torch"
             )
         cause = cause.__cause__

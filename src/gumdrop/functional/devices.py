@@ -11,8 +11,8 @@ def read(numbers: Sequence[Tensor]) -> list[float]:
     if all(each.device.type == "cpu" for each in numbers):
         return [each.item() for each in numbers]
     first = numbers[0]
-    found: list[float] = torch.stack([each.to(first) for each in numbers]).tolist()
-    return found
+    values: list[float] = torch.stack([each.to(first) for each in numbers]).tolist()
+    return values
 
 
 def fetched(tensors: Sequence[Tensor]) -> Tensor:

@@ -169,7 +169,7 @@ class ClassificationPrediction(PredictionOnLevels):
         before, _ = masses(self.probabilities)
         if not self.levels:
             return before < coverage
-        return _reach(before) <= self._answers(lambda each: each.reach(coverage)).to(before.device)
+        return _reach(before) <= self._answers(lambda levels: levels.reach(coverage)).to(before.device)
 
     def standing(self, target: Tensor) -> Tensor:
         """How far out observations stand, see `RegressionPrediction.standing`: above the middle, by (1 + m) / 2.

@@ -175,13 +175,13 @@ class ConformalPrediction(PredictionOnLevels, NumberPrediction):
         """See `NumberPrediction.quantile`; with levels a share of rows that is right whatever the model."""
         if not self.levels:
             return super().quantile(probability)
-        return self._at(self._level(lambda each: each.quantile(probability), outermost=probability >= 0.5))
+        return self._at(self._level(lambda levels: levels.quantile(probability), outermost=probability >= 0.5))
 
     def interval(self, coverage: float = 0.9) -> tuple[Tensor, Tensor]:
         """See `NumberPrediction.interval`; with levels it holds a share of rows that is right whatever the model."""
         if not self.levels:
             return super().interval(coverage)
-        upper = self._level(lambda each: each.reach(coverage))
+        upper = self._level(lambda levels: levels.reach(coverage))
         return self._at(-upper), self._at(upper)
 
     def standing(self, target: Tensor) -> Tensor:
@@ -213,8 +213,8 @@ class ConformalPrediction(PredictionOnLevels, NumberPrediction):
 
     def _level(self, ask: Callable[[ConformalLevels], Tensor], *, outermost: bool = True) -> Tensor:
         """What levels say for each row and output."""
-        found = self._answers(ask, outermost=outermost)
-        return found.to(self.mean.device).expand(self.mean.shape)
+        level = self._answers(ask, outermost=outermost)
+        return level.to(self.mean.device).expand(self.mean.shape)
 
     def _at(self, standing: Tensor) -> Tensor:
         """Values of the target that stand somewhere, shape (N, D)."""

@@ -97,8 +97,8 @@ class HurdlePrediction(RegressionPrediction):
             passed = passed + torch.where(probability > start + its_own, its_own, 0.0)
             below = below + its_own
         of_density = ((probability - passed) / self._rest).clamp(LEAST_REST, 1 - LEAST_REST)
-        found = in_parts(quantile, *self.components(), self.scale, of_density.to(self.mean))
-        return torch.where(result.isnan(), self.scale.from_gaussian(found), result)
+        gaussian = in_parts(quantile, *self.components(), self.scale, of_density.to(self.mean))
+        return torch.where(result.isnan(), self.scale.from_gaussian(gaussian), result)
 
     def interval(self, coverage: float = 0.9) -> tuple[Tensor, Tensor]:
         """Interval that holds the target with a given probability.

@@ -255,8 +255,8 @@ class RegressionPrediction(ConformalPrediction):
     def _quantile(self, probability: float | Tensor) -> Tensor:
         """Quantile of each row, of a probability or of (N, D)."""
         values = (probability.to(self.mean),) if isinstance(probability, Tensor) else ()
-        found = scaled_mixture.quantile if values else partial(scaled_mixture.quantile, probability=probability)
-        return self.scale.from_gaussian(scaled_mixture.in_parts(found, *self.components(), self.scale, *values))
+        solve = scaled_mixture.quantile if values else partial(scaled_mixture.quantile, probability=probability)
+        return self.scale.from_gaussian(scaled_mixture.in_parts(solve, *self.components(), self.scale, *values))
 
 
 def _scale_of(parts: Sequence["RegressionPrediction"]) -> TargetScale:

@@ -145,8 +145,8 @@ def log_density(means: Tensor, variances: Tensor, scale: TargetScale, value: Ten
         return _log_of_intervals(means, variances, scale, *value.split(1, dim=1))
     if scale.counts:
         return count_cells.log_density(_gaussian_means(means, variances, scale), scale, scale.unbounded(value))
-    each = -0.5 * (math.log(2 * math.pi) + variances.log() + (value - means).square() / variances)
-    result = torch.logsumexp(each.flatten(2).sum(2), dim=0) - math.log(len(means))
+    log_p = -0.5 * (math.log(2 * math.pi) + variances.log() + (value - means).square() / variances)
+    result = torch.logsumexp(log_p.flatten(2).sum(2), dim=0) - math.log(len(means))
     return result if scale == PLAIN else result - (scale.log_slope(value) + _log_kept(means, variances, scale))[:, 0]
 
 
@@ -156,8 +156,8 @@ def log_correlated_density(
     """As `log_density` on a plain scale, with noise that is correlated between the outputs, (D, D)."""
     root, std = torch.linalg.cholesky(correlation), variances.sqrt()
     alone = torch.linalg.solve_triangular(root.mT, (value - means) / std, upper=True, left=False)
-    each = -0.5 * (math.log(2 * math.pi) + alone.square()) - std.log() - root.diagonal().log()
-    return torch.logsumexp(each.sum(2), dim=0) - math.log(len(means))
+    log_p = -0.5 * (math.log(2 * math.pi) + alone.square()) - std.log() - root.diagonal().log()
+    return torch.logsumexp(log_p.sum(2), dim=0) - math.log(len(means))
 
 
 def log_mass(means: Tensor, variances: Tensor, scale: TargetScale, lower: Tensor, upper: Tensor) -> Tensor:
@@ -226,8 +226,8 @@ def _bisected(
 
 def _density(means: Tensor, std: Tensor, kept: Tensor, value: Tensor) -> Tensor:
     """Change of `_below` with the value; too small where hardly anything is kept."""
-    each = (((value - means) / std).square_().mul_(-0.5)).exp_().div_(std)
-    return each.mean(0) / (math.sqrt(2 * math.pi) * kept.clamp(min=HARDLY_ANY))
+    densities = (((value - means) / std).square_().mul_(-0.5)).exp_().div_(std)
+    return densities.mean(0) / (math.sqrt(2 * math.pi) * kept.clamp(min=HARDLY_ANY))
 
 
 def _kept(means: Tensor, variances: Tensor, scale: TargetScale) -> Tensor:

@@ -76,8 +76,8 @@ class StudentTPrediction(NumberPrediction):
         """Log density of observations, (N, D), under the mixture, jointly over the outputs of a row, (N,), in nats."""
         self._check_target(target)
         locations, squares = self.components()
-        each = _log_density(locations, squares.log(), target, self.degrees).flatten(2).sum(2)
-        return torch.logsumexp(each, dim=0) - math.log(len(each))
+        log_p = _log_density(locations, squares.log(), target, self.degrees).flatten(2).sum(2)
+        return torch.logsumexp(log_p, dim=0) - math.log(len(log_p))
 
     def cdf(self, value: Tensor) -> Tensor:
         """See `NumberPrediction.cdf`; in float64."""

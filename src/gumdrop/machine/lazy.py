@@ -27,8 +27,8 @@ def names_on_use(
             return import_module(f"{package}.{name}")
         if name not in place_of:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
-        found = getattr(import_module(place_of[name]), name)
-        setattr(sys.modules[package], name, found)
-        return found
+        value = getattr(import_module(place_of[name]), name)
+        setattr(sys.modules[package], name, value)
+        return value
 
     return get

@@ -192,16 +192,16 @@ def _configurations(
 ) -> tuple[Tensor, Tensor]:
     """The probability of labels that the chosen rows may have under each draw, (M, S), over how often each is drawn."""
     num_draws, _, num_classes = logits.shape
-    each = _probabilities(logits, torch.tensor(chosen, dtype=torch.long, device=logits.device))  # (S, k, C)
+    probabilities = _probabilities(logits, torch.tensor(chosen, dtype=torch.long, device=logits.device))  # (S, k, C)
     if num_classes ** len(chosen) <= num_configurations:
-        given = each.new_ones(1, num_draws)
-        for p in each.unbind(1):
+        given = probabilities.new_ones(1, num_draws)
+        for p in probabilities.unbind(1):
             given = (given[:, None] * p.T).flatten(0, 1)
         return given, given.new_ones(len(given))
     per_draw = num_configurations // num_draws
     # Each draw says the labels of its configurations; their probability under the mean of all draws is that of drawing.
-    given = each.new_ones(num_draws * per_draw, num_draws)
-    for p in each.unbind(1):
+    given = probabilities.new_ones(num_draws * per_draw, num_draws)
+    for p in probabilities.unbind(1):
         labels = torch.multinomial(p, per_draw, replacement=True, generator=generator)  # (S, M / S)
         given *= p.T[labels.flatten()]
     return given, 1 / (len(given) * given.mean(1))

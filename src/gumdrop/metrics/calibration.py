@@ -131,8 +131,8 @@ def fit_temperature(
     log_temperature = torch.zeros((), dtype=torch.float64)
 
     def nll() -> Tensor:
-        each = torch.log_softmax(log_p / log_temperature.exp(), dim=2).gather(2, observed)
-        return -torch.logsumexp(each, dim=0).mean()
+        log_p_of_draws = torch.log_softmax(log_p / log_temperature.exp(), dim=2).gather(2, observed)
+        return -torch.logsumexp(log_p_of_draws, dim=0).mean()
 
     minimise(nll, [log_temperature], max_iter=100, tolerance_change=1e-12)
     return log_temperature.exp().item()

@@ -72,22 +72,22 @@ def kl_divergence(
 
 
 def kl_of(
-    model: nn.Module, found: Sequence[Block], *, num_data: int | Tensor | None, lengthscale: Lengthscale
+    model: nn.Module, blocks: Sequence[Block], *, num_data: int | Tensor | None, lengthscale: Lengthscale
 ) -> Tensor:
     """Compute `kl_divergence` of a model whose blocks are known."""
     check_lengthscale(lengthscale, num_data)
     owners: dict[tuple[int, int, int], Block] = {}
     counted: dict[tuple[int, int, int], Tensor] = {}
-    blocks: list[tuple[Block, float]] = []
+    weights: list[tuple[Block, float]] = []
     biases: list[tuple[Tensor, float]] = []
     attached: set[int] = set()
     count = 0
-    for block in found:
+    for block in blocks:
         attached.add(id(block.site))
         precision = precision_of(lengthscale, block.fan_in)
         owner = owners.setdefault(_place_of(block.weight), block)
         if owner is block:
-            blocks.append((block, precision))
+            weights.append((block, precision))
             count += block.weight.numel()
         elif owner.site is not block.site:
             raise ValueError(
@@ -104,7 +104,7 @@ def kl_of(
     if num_data is not None and lengthscale in CAPS and count:
         ratio = 2 * CAPS[str(lengthscale)] * num_data / count
         scale = ratio.clamp(max=1.0) if isinstance(ratio, Tensor) else min(1.0, ratio)
-    terms = _kl_of_blocks(blocks, biases, scale)
+    terms = _kl_of_blocks(weights, biases, scale)
     terms += [noise.negative_log_prior() for noise in noises]
     total, *others = terms
     for term in others:

@@ -95,7 +95,7 @@ def _probabilities(
         return frequencies(y_train, num_classes, len(x))
     with _threads_for(len(x_train)):
         model.fit(x_train.numpy(), y_train.numpy())
-        found = torch.as_tensor(model.predict_proba(x.numpy()), dtype=torch.float32)
+        p = torch.as_tensor(model.predict_proba(x.numpy()), dtype=torch.float32)
     probabilities = torch.full((len(x), num_classes), 1e-6)
-    probabilities[:, torch.as_tensor(model.classes_)] = found.clamp(min=1e-6)
+    probabilities[:, torch.as_tensor(model.classes_)] = p.clamp(min=1e-6)
     return ClassificationPrediction.from_log_probabilities((probabilities / probabilities.sum(1, keepdim=True)).log())

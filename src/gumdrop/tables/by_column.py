@@ -84,7 +84,7 @@ def _importance(model: TableModel, x: Tensor, observed: Tensor) -> tuple[list[Im
     order = torch.randperm(count, generator=torch.Generator().manual_seed(model.seed))
     donors = torch.stack([order.roll(-s)[order.argsort()] for s in range(1, shuffles + 1)])  # never the row itself
     quick = dataclasses.replace(model, num_samples=min(model.num_samples, DRAWS))
-    found = []
+    importance = []
     with limited_threads(1):
         right = quick.predict_encoded(x)
         at_once = max(1, 4096 // (shuffles * count))
@@ -95,9 +95,9 @@ def _importance(model: TableModel, x: Tensor, observed: Tensor) -> tuple[list[Im
             for k in range(len(some)):
                 at = np.arange(k * shuffles * count, (k + 1) * shuffles * count).reshape(shuffles, count)
                 gains = [row_gains(model.task, right, wrong.rows(torch.from_numpy(rows)), observed) for rows in at]
-                found.append(_worth(names[start + k], gains))
-    found.sort(key=lambda each: -each.gains[LIKELIHOOD].mean)
-    return found, count, shuffles
+                importance.append(_worth(names[start + k], gains))
+    importance.sort(key=lambda column: -column.gains[LIKELIHOOD].mean)
+    return importance, count, shuffles
 
 
 def _worth(name: str, gains: Sequence[dict[str, Tensor]]) -> Importance:

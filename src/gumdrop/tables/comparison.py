@@ -149,7 +149,7 @@ def _against(name: str, run: FitResults, first: FitResults) -> Against:
 def _differences(run: FitResults, first: FitResults, pairs: Sequence[tuple[int, int]]) -> list[Difference]:
     """The differences of scores that are means over rows, so that the luck of the rows cancels."""
     theirs, ours = _row_scores(run), _row_scores(first)
-    found = []
+    differences = []
     for score in (name for name in ours if name in theirs):
         rows = [(theirs[score][i], ours[score][k]) for k, i in pairs]
         if any(not math.isfinite(value) for pair in rows for value in pair):
@@ -162,8 +162,8 @@ def _differences(run: FitResults, first: FitResults, pairs: Sequence[tuple[int, 
         verdict: Any = None
         if way in ("lower", "higher"):
             verdict = "equal" if abs(mean) <= half else "better" if (mean > 0) == (way == "higher") else "worse"
-        found.append(Difference(score=score, mean=mean, low=mean - half, high=mean + half, verdict=verdict))
-    return found
+        differences.append(Difference(score=score, mean=mean, low=mean - half, high=mean + half, verdict=verdict))
+    return differences
 
 
 def _row_scores(run: FitResults) -> dict[str, list[float]]:
@@ -172,20 +172,20 @@ def _row_scores(run: FitResults) -> dict[str, list[float]]:
     missing = math.nan
     likelihood = None if test.log_likelihood is None else [missing if v is None else v for v in test.log_likelihood]
     if isinstance(test, RegressionRows) and test.observed_upper is not None:
-        found = {}
+        scores = {}
     elif isinstance(test, RegressionRows):
         observed, mean, lower, upper = (
             [missing if v is None else v for v in values]
             for values in (test.observed, test.mean, test.lower, test.upper)
         )
         coverage = next(name for name in run.scores[0].values if name.startswith("coverage"))
-        found = {
+        scores = {
             "RMSE": [(a - b) ** 2 for a, b in zip(observed, mean, strict=True)],
             coverage: [float(a <= y <= b) for y, a, b in zip(observed, lower, upper, strict=True)],
         }
     else:
-        found = {"accuracy": [float(a == b) for a, b in zip(test.observed, test.predicted, strict=True)]}
-    return found if likelihood is None else found | {LIKELIHOOD: likelihood}
+        scores = {"accuracy": [float(a == b) for a, b in zip(test.observed, test.predicted, strict=True)]}
+    return scores if likelihood is None else scores | {LIKELIHOOD: likelihood}
 
 
 def _mean(values: Sequence[float]) -> tuple[float, float]:

@@ -104,17 +104,17 @@ class Drift:
     @property
     def notes(self) -> list[str]:
         """What differs, in a sentence each; none if nothing does."""
-        found = []
+        notes = []
         if self.columns:
             names = ", ".join(f"'{each.name}'" for each in self.columns[:5])
             more = f" and {len(self.columns) - 5} more" if len(self.columns) > 5 else ""
-            found.append(f"{self.unlike}: {names}{more}; `gumdrop drift` shows how")
+            notes.append(f"{self.unlike}: {names}{more}; `gumdrop drift` shows how")
         if self.more_uncertain:
-            found.append(
+            notes.append(
                 f"{self.above:.0%} of the rows have a larger epistemic uncertainty than nine tenths of the test rows "
                 "of the fit had: they are less like what it learned from"
             )
-        return found
+        return notes
 
 
 def find_drift(model: TableModel, frame: pd.DataFrame, epistemic: np.ndarray) -> Drift | None:
@@ -124,7 +124,7 @@ def find_drift(model: TableModel, frame: pd.DataFrame, epistemic: np.ndarray) ->
         return None
     pick = evenly(len(frame), MOST_ROWS)
     encoded = model.schema.encode_inputs(frame.iloc[pick])
-    counts = tally(model.schema, [each.edges for each in profile.columns], encoded.x, encoded.unknown)
+    counts = tally(model.schema, [column.edges for column in profile.columns], encoded.x, encoded.unknown)
     chances = [_chance(np.array(was.counts), now) for was, now in zip(profile.columns, counts, strict=True)]
     columns = [
         _described(column, was, now, p, encoded)
@@ -137,7 +137,7 @@ def find_drift(model: TableModel, frame: pd.DataFrame, epistemic: np.ndarray) ->
     return Drift(
         rows=len(pick),
         num_columns=len(counts),
-        columns=sorted((each for each in columns if each.psi >= SMALL), key=lambda each: -each.psi),
+        columns=sorted((column for column in columns if column.psi >= SMALL), key=lambda column: -column.psi),
         above=above / len(pick),
         above_before=before,
         more_uncertain=beyond and above / len(pick) > MORE * before,

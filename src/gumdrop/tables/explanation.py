@@ -184,13 +184,13 @@ def _usual_rows(background: Tensor, most: int) -> Tensor:
     return background[torch.from_numpy(evenly(len(background), max(5, most)))]
 
 
-def _overall(found: list[RowShares]) -> Overall:
+def _overall(rows: list[RowShares]) -> Overall:
     """The mean size of the shares of some rows."""
     sizes = (
         np.mean([np.abs(each.share[0]) for each in parts], axis=0).tolist()
-        for parts in ([row.prediction for row in found], [row.epistemic for row in found])
+        for parts in ([row.prediction for row in rows], [row.epistemic for row in rows])
     )
-    return Overall(len(found), *sizes)
+    return Overall(len(rows), *sizes)
 
 
 def _many_note(count: int) -> str:

@@ -81,8 +81,8 @@ class TableModel:
     @property
     def measures(self) -> dict[str, Measure]:
         """What predictions are scored by."""
-        found = self.task.measures(self.coverage, self.unit, self.num_samples)
-        return found if self.conformal is None else found | self.task.set_measures(self.coverage)
+        measures = self.task.measures(self.coverage, self.unit, self.num_samples)
+        return measures if self.conformal is None else measures | self.task.set_measures(self.coverage)
 
     @property
     def scale_notes(self) -> list[str]:
@@ -92,8 +92,8 @@ class TableModel:
     @property
     def activation(self) -> Activation:
         """What stands between the layers of the networks."""
-        found = {type(layer) for layer in self._layers}
-        return next((name for name, layer in ACTIVATIONS.items() if layer in found), "relu")
+        kinds = {type(layer) for layer in self._layers}
+        return next((name for name, layer in ACTIVATIONS.items() if layer in kinds), "relu")
 
     @property
     def num_bins(self) -> int:

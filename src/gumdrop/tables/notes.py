@@ -111,8 +111,8 @@ def far_off(name: str, values: np.ndarray, rows: np.ndarray) -> list[str]:
 
 
 def _named(name: str, values: np.ndarray, rows: np.ndarray, end: np.ndarray, rest: np.ndarray, what: str) -> str:
-    found = np.isin(values, end)
-    first, others = found.argmax(), int(found.sum()) - 1
+    at_end = np.isin(values, end)
+    first, others = at_end.argmax(), int(at_end.sum()) - 1
     more = f" (and {others} more row{'s' if others > 1 else ''} like it)" if others else ""
     return (
         f"'{name}' is {cell(values[first])} in row {rows[first]}{more}, and from {cell(rest.min())} to "

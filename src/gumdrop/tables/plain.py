@@ -45,8 +45,8 @@ def record(kind: type[T], data: object, place: str = "") -> T:
     return kind(**values)
 
 
-def _key(each: Field[Any]) -> str:
-    return str(each.metadata.get("key", each.name))
+def _key(field: Field[Any]) -> str:
+    return str(field.metadata.get("key", field.name))
 
 
 @functools.cache

@@ -66,16 +66,16 @@ def predict_frame(
     check_present(frame.columns, settings.keep)
     starts = range(0, len(frame), ROWS_OF_A_PART)  # bounds the memory that the draws take
     scored, unscored = _rows_to_score(model, frame, most_scored)
-    found = []
+    parts = []
     kept: list[Any] = []
     for start in starts:
         part = frame.iloc[start : start + ROWS_OF_A_PART]
         predicted, encoded, prediction = _predict_part(model, part, settings)
-        found.append((predicted, encoded))
+        parts.append((predicted, encoded))
         here = scored[(scored >= start) & (scored < start + len(part))] - start
         kept += [prediction.rows(torch.from_numpy(here))] if len(here) else []
-    whole = functools.reduce(_joined, (encoded for _, encoded in found))
-    predictions = pd.concat([part for part, _ in found], ignore_index=True)
+    whole = functools.reduce(_joined, (encoded for _, encoded in parts))
+    predictions = pd.concat([part for part, _ in parts], ignore_index=True)
     notes = [
         *extra_notes(model.schema, list(frame.columns), [*model.grouped_by, *settings.keep]),
         *encoding_notes(model.schema, whole, model.background),

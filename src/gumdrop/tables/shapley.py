@@ -81,8 +81,8 @@ def shapley_shares(
         for part in torch.arange(len(drawn)).split(max(1, at_once // (num_columns + 1))):
             from_row = place[part, None, :] < steps[:, None]  # (orders, K + 1, F)
             mixed = torch.where(from_row, x[n], chosen[part, None, :]).flatten(0, 1)
-            found = functions(mixed, torch.full((len(mixed),), n))
-            values.append(found.double().unflatten(0, (len(part), -1)))
+            answers = functions(mixed, torch.full((len(mixed),), n))
+            values.append(answers.double().unflatten(0, (len(part), -1)))
         results.append(_of_one_row(torch.cat(values), drawn))
     return Shares(*(np.stack(each) for each in zip(*results, strict=True)))
 

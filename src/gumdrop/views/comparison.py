@@ -17,13 +17,13 @@ def show_comparison(voice: Voice, comparison: RunComparison) -> None:
     scores.add_row("rows to train on", *(f"{run.train_rows:,}" for run in comparison.runs))
     scores.add_row("test rows", *(f"{run.test_rows:,}" for run in comparison.runs))
     voice.show(scores)
-    for each in comparison.against:
-        if each.differences:
-            rows = columns_table(headline(comparison, each), "", "difference", "95% interval", "")
-            for difference in each.differences:
+    for other in comparison.against:
+        if other.differences:
+            rows = columns_table(headline(comparison, other), "", "difference", "95% interval", "")
+            for difference in other.differences:
                 rows.add_row(difference.score, *told(difference))
             voice.show(rows)
-        if words := refusal(comparison, each):
+        if words := refusal(comparison, other):
             voice.say(words)
     if comparison.settings:
         rows = columns_table("Settings that differ", "", *names)
@@ -47,21 +47,21 @@ def score_names(comparison: RunComparison) -> list[str]:
     return list(dict.fromkeys(name for run in comparison.runs for name in run.scores))
 
 
-def headline(comparison: RunComparison, each: Against) -> str:
+def headline(comparison: RunComparison, other: Against) -> str:
     """What is compared row by row."""
-    return f"{each.name} against {comparison.runs[0].name}, on the same {each.rows:,} test rows"
+    return f"{other.name} against {comparison.runs[0].name}, on the same {other.rows:,} test rows"
 
 
-def refusal(comparison: RunComparison, each: Against) -> str:
+def refusal(comparison: RunComparison, other: Against) -> str:
     """Why a run is not compared row by row; empty if it is."""
-    if each.same:
-        return "" if each.differences else f"{each.name}: the results hold no numbers of single rows."
+    if other.same:
+        return "" if other.differences else f"{other.name}: the results hold no numbers of single rows."
     first = comparison.runs[0]
-    own = next(run for run in comparison.runs if run.name == each.name)
+    own = next(run for run in comparison.runs if run.name == other.name)
     return (
-        f"{first.name} and {each.name} were not tested on the same rows ({first.test_rows:,} and {own.test_rows:,} "
-        f"rows, {each.rows:,} in both): the luck of the rows is part of how their scores differ, so nothing is said of "
-        "which is better. Fits with the same table, --test-fraction and --seed, or the same --test, are tested alike."
+        f"{first.name} and {other.name} were not tested on the same rows ({first.test_rows:,} and {own.test_rows:,} "
+        f"rows, {other.rows:,} in both): the luck of the rows is part of how their scores differ, so nothing is said "
+        "of which is better. Fits with one table, --test-fraction and --seed, or with one --test, are tested alike."
     )
 
 

@@ -90,13 +90,13 @@ def ranked(ranking: Ranking | None) -> dict[str, float | None]:
     """How well a probability ranks the rows, by names that both tables have."""
     if ranking is None:
         return {}
-    found: dict[str, float | None] = {f"AUROC of '{ranking.name}'": ranking.auroc}
-    found |= {f"average precision of '{ranking.name}'": ranking.average_precision}
+    numbers: dict[str, float | None] = {f"AUROC of '{ranking.name}'": ranking.auroc}
+    numbers |= {f"average precision of '{ranking.name}'": ranking.average_precision}
     for cut in (each for each in ranking.thresholds if each.suggested):
         of = f"of '{ranking.name}' from {readable(cut.probability, 3)} on"
-        found |= {f"precision {of}": cut.found / cut.flagged if cut.flagged else None}
-        found |= {f"recall {of}": cut.found / ranking.rows}
-    return found
+        numbers |= {f"precision {of}": cut.found / cut.flagged if cut.flagged else None}
+        numbers |= {f"recall {of}": cut.found / ranking.rows}
+    return numbers
 
 
 def _tested(table: TableFacts, words: str) -> str:

@@ -229,12 +229,12 @@ def _cut(data: TableData, trained: TrainedModel) -> Cut | None:
     model, fitted = trained.model, trained.fitted
     if len(data.schema.target.classes) != 2:
         return None
-    found: list[Any] = []
+    predictions: list[Any] = []
     marked, (_, observed) = data.marked(data.train, model.background), data.part(data.train)
     for i, rows in enumerate(fitted.held_out):
         with limited_threads(1):
-            found.append(model.alone(i, min(model.num_samples, 20), model.seed).predict_encoded(marked[rows]))
-    return model.task.best_cut(type(found[0]).joined(found), observed[torch.cat(fitted.held_out)])
+            predictions.append(model.alone(i, min(model.num_samples, 20), model.seed).predict_encoded(marked[rows]))
+    return model.task.best_cut(type(predictions[0]).joined(predictions), observed[torch.cat(fitted.held_out)])
 
 
 def _profile(data: TableData, model: TableModel, prediction: Prediction) -> Profile:

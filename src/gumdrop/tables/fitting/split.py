@@ -105,8 +105,8 @@ def split_column(
     if name == target:
         raise TableError(f"`--split-by {name}` is the target: rows that are split by it say nothing of new ones")
     cells = frame[name]
-    found = None if pd.api.types.is_numeric_dtype(cells) else order_of(cells)
-    kind: SplitAs = settings.split_as or ("groups" if found is None else "time")
+    as_dates = None if pd.api.types.is_numeric_dtype(cells) else order_of(cells)
+    kind: SplitAs = settings.split_as or ("groups" if as_dates is None else "time")
     if cells.isna().any():
         missing = rows[cells.isna()]
         why = "so nobody can tell whether they are early or late: fill or remove them"
@@ -116,7 +116,7 @@ def split_column(
         raise TableError(f"`--split-by {name}` is missing in {rows_are}, {why}")
     if kind == "groups":
         values = np.unique(np.array(labels_of(cells), dtype=object), return_inverse=True)[1]
-    elif found is None:
+    elif as_dates is None:
         if (text := plain_numbers(cells)[1]).any():
             raise TableError(
                 f"`--split-by {name}` holds {str(cells[text].iloc[0])!r}, which is neither a date nor a number: leave "
@@ -124,9 +124,9 @@ def split_column(
             )
         values = numbers_of(name, cells)
     else:
-        order = found.order or dates
+        order = as_dates.order or dates
         if order is None:
-            raise TableError(f"`--split-by {name}`: {found.why}; add --dates day-first or month-first")
+            raise TableError(f"`--split-by {name}`: {as_dates.why}; add --dates day-first or month-first")
         values = parse_dates(cells, order)
         refuse(name, cells, np.isnan(values), "no day of the calendar from {} to {}".format(*YEARS))
     return SplitColumn(name, kind, values, cells)

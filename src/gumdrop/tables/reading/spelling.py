@@ -58,18 +58,18 @@ def spelling_of(texts: Iterable[str]) -> Spelling | None:
         >>> spelling_of(["$5", "€5"]) is None
         True
     """
-    found = []
+    matches = []
     for text in texts:  # most columns of text are told by their first cell
         match = _NUMBER.fullmatch(text.strip())
         if match is None:
             return None
-        found.append(match)
-    if not found:
+        matches.append(match)
+    if not matches:
         return None
-    marks = {match[2] + match[5] for match in found}
-    if len(marks - {""}) > 1 or marks == {"", "%"} or any(match[1] and match[3] for match in found):
+    marks = {match[2] + match[5] for match in matches}
+    if len(marks - {""}) > 1 or marks == {"", "%"} or any(match[1] and match[3] for match in matches):
         return None
-    bodies = [match[4] for match in found]
+    bodies = [match[4] for match in matches]
     readings: tuple[tuple[Decimal, re.Pattern[str]], ...] = ((".", _POINT), (",", _COMMA))
     fits = frozenset(decimal for decimal, pattern in readings if all(map(pattern.fullmatch, bodies)))
     if not fits:

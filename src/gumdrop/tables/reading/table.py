@@ -64,8 +64,8 @@ def _pandas(table: object) -> pd.DataFrame:
                 "and all of the same length"
             ) from error
     if hasattr(table, "to_pandas"):
-        found: pd.DataFrame = table.to_pandas()
-        return found
+        frame: pd.DataFrame = table.to_pandas()
+        return frame
     raise TypeError(
         f"`table` must be a file, a data frame of pandas, polars or Arrow, or a dict of columns, got "
         f"{type(table).__name__}: name its columns, as in pd.DataFrame(rows, columns=[...])"

@@ -134,8 +134,8 @@ def _place(names: list[str], text: str) -> float | None:
     """Number of a name in full or by its first three letters, from 1."""
     word = text.casefold().removesuffix(".")
     word = _SHORT.get(word, word)
-    found = [i for i, name in enumerate(names, 1) if word in (name, name[:3])]
-    return float(found[0]) if found else None
+    numbers = [i for i, name in enumerate(names, 1) if word in (name, name[:3])]
+    return float(numbers[0]) if numbers else None
 
 
 def _name(names: list[str], place: float) -> str:

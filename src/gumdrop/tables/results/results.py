@@ -227,9 +227,9 @@ class FitResults:
 def _check_format(data: object, place: str | Path) -> None:
     if not isinstance(data, dict) or "format" not in data:
         raise FieldError(f"it must be an object with a format, got {type(data).__name__}")
-    if (found := data["format"]) != FORMAT:
-        way_out = "update gumdrop, or " if isinstance(found, int) and found > FORMAT else ""
-        raise TableError(f"{place} has format {found!r}, this gumdrop reads format {FORMAT}: {way_out}{FIT_AGAIN}")
+    if (version := data["format"]) != FORMAT:
+        way_out = "update gumdrop, or " if isinstance(version, int) and version > FORMAT else ""
+        raise TableError(f"{place} has format {version!r}, this gumdrop reads format {FORMAT}: {way_out}{FIT_AGAIN}")
 
 
 def _check_tests(results: FitResults) -> None:

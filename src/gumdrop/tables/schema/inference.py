@@ -39,7 +39,12 @@ FEW_DISTINCT = 10
 _MANY_DISTINCT = 50  # beyond here text that rarely repeats is taken for free text or an identifier
 _MAX_CATEGORIES = 1000
 _OFTEN, _MOST_COMMON = 10, 300  # rows of a label that is common, and how many of these are told apart
-_DURATION = re.compile(r"-?\d+ days [+-]?\d\d:\d\d:\d\d(?:\.\d+)?")  # as pandas writes it
+_MONTH = "(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]*\\.?"
+_UNREAD = {
+    r"-?\d+ days [+-]?\d\d:\d\d:\d\d(?:\.\d+)?": "durations, {}: give them as numbers, such as hours",
+    rf"(?i)\d\d?[ -]{_MONTH}[ -]\d{{2,4}}|{_MONTH} \d\d?,? \d{{4}}": "dates, {}: write them like 2024-01-31",
+}
+"""Texts that say a time in a way that is not read, and would be categories that no later row has."""
 _LEAST_LABELS = 10  # rows from which on texts that all differ are an identifier
 
 
@@ -120,28 +125,30 @@ def _infer_column(name: str, column: pd.Series, dates: Order | None) -> Column:
     if column.isna().all():
         raise TableError(f"column {name!r} is missing in every row: fill it or {drop_it(name)}")
     if (order := _date_order(name, column, dates)) is not None:
-        found = MeasuredColumn(name=name, kind="date", order=order)
-        outside = np.isnan(found.axis.read(column)) & column.notna().to_numpy()
+        result = MeasuredColumn(name=name, kind="date", order=order)
+        outside = np.isnan(result.axis.read(column)) & column.notna().to_numpy()
         refuse(name, column, outside, "no day of the calendar from {} to {}".format(*YEARS))
     elif (cycle := cycle_of(column)) is not None:
-        found = MeasuredColumn(name=name, kind="cycle", cycle=cycle)
+        result = MeasuredColumn(name=name, kind="cycle", cycle=cycle)
     elif _is_text(column):
         return CategoryColumn(name, categories_of(name, column))
     else:
-        found = MeasuredColumn(name=name, kind="number")
-    return found.fitted(column)
+        result = MeasuredColumn(name=name, kind="number")
+    return result.fitted(column)
 
 
 def _date_order(name: str, column: pd.Series, given: Order | None) -> Order | None:
-    if pd.api.types.is_numeric_dtype(column) or (found := order_of(column)) is None:
+    if pd.api.types.is_numeric_dtype(column) or (spelling := order_of(column)) is None:
         return None
-    if found.order is None and given is not None and found.why != "the year has two digits":
+    if spelling.order is None and given is not None and spelling.why != "the year has two digits":
         return given
-    if found.order is None:
-        ways = "write the years in full" if "two digits" in found.why else "add --dates day-first or month-first"
+    if spelling.order is None:
+        ways = "write the years in full" if "two digits" in spelling.why else "add --dates day-first or month-first"
         first = str(column.dropna().iloc[0])
-        raise TableError(f"column {name!r} holds dates such as {first!r}, but {found.why}: {ways}, or {drop_it(name)}")
-    return found.order
+        raise TableError(
+            f"column {name!r} holds dates such as {first!r}, but {spelling.why}: {ways}, or {drop_it(name)}"
+        )
+    return spelling.order
 
 
 def _infer_target(name: str, column: pd.Series, task: Task | None) -> Target:
@@ -241,16 +248,15 @@ def categories_of(name: str, column: pd.Series, *, is_target: bool = False) -> t
             )
         value = f"{spelled_numbers(cells, next(iter(spelling.decimals))).iloc[0]:.12g}"
         raise TableError(f"column {name!r} holds numbers as text, {example}: write {value}, or {way_out}")
-    if all(map(_DURATION.fullmatch, distinct)):
-        raise TableError(
-            f"column {name!r} holds durations, {example}: give them as numbers, such as hours, or {way_out}"
-        )
+    for pattern, what in _UNREAD.items():
+        if all(re.fullmatch(pattern, label) for label in distinct):
+            raise TableError(f"column {name!r} holds {what.format(example)}, or {way_out}")
     number_like = pd.to_numeric(pd.Series(distinct).str.replace(",", ""), errors="coerce").notna()
     if k > FEW_DISTINCT and number_like.mean() > 0.5:
         why, mend = "not a number, unlike most of the column", f"correct it, leave unknown cells blank, or {way_out}"
         refuse(name, column, plain_numbers(column)[1], why, mend)
-    if k > _MAX_CATEGORIES and k <= filled / 2 and not is_target and len(found := common(labels)) > 2:
-        return found
+    if k > _MAX_CATEGORIES and k <= filled / 2 and not is_target and len(categories := common(labels)) > 2:
+        return categories
     if k > _MAX_CATEGORIES or (k > _MANY_DISTINCT and k > filled / 2) or k == filled >= _LEAST_LABELS:
         raise TableError(
             f"column {name!r} has {k} different texts in {filled} rows, {example} (an identifier or free "
@@ -263,7 +269,7 @@ def common(labels: Iterable[str]) -> tuple[str, ...]:
     """Find the categories of a column that has too many labels: those of many rows, and one for all others."""
     counts = Counter(labels)
     missing, _ = counts.pop(MISSING, 0), counts.pop(OTHERS, 0)
-    often = sorted(((count, label) for label, count in counts.items() if count >= _OFTEN), key=lambda each: -each[0])
+    often = sorted(((count, label) for label, count in counts.items() if count >= _OFTEN), key=lambda pair: -pair[0])
     kept = ordered(label for _, label in often[:_MOST_COMMON])
     return (*kept, OTHERS, *([MISSING] if missing else []))
 

@@ -182,14 +182,14 @@ class TableSchema:
             column, place = column_and_place
             return column.encode(frame[column.name], x[:, place])
 
-        found = in_one_message(encode, zip(self.columns, self.groups, strict=True))
+        codes = in_one_message(encode, zip(self.columns, self.groups, strict=True))
         missing, unseen, outside = (
-            np.stack([getattr(each, kind) for each in found], axis=1) for kind in ("missing", "unseen", "outside")
+            np.stack([getattr(each, kind) for each in codes], axis=1) for kind in ("missing", "unseen", "outside")
         )
         cells = {"missing": missing, "unseen": unseen, "outside": outside}
         return Encoded(
             x,
-            {name: each.labels for name, each in zip(self.names, found, strict=True) if each.labels},
+            {name: each.labels for name, each in zip(self.names, codes, strict=True) if each.labels},
             self._counts(missing),
             self._counts(outside),
             {kind: each.sum(1) for kind, each in cells.items()},

@@ -35,14 +35,14 @@ class StreamedRows(IterableDataset[tuple[Tensor, Tensor]]):
         self,
         stream: TableStream,
         schema: TableSchema,
-        found: Survey,
+        summary: Survey,
         *,
         batch_size: int = 1024,
         window: int = 2**18,
         seed: int = 0,
     ) -> None:
-        self._stream, self._schema, self._left_out = stream, schema, found.rows
-        self.num_rows, self._window, self._seed = found.num_known, window, seed
+        self._stream, self._schema, self._left_out = stream, schema, summary.rows
+        self.num_rows, self._window, self._seed = summary.num_known, window, seed
         self._group = process_group()
         self._batch_size = max(1, batch_size // self._group.world_size)
         self._by_piece = len(stream.pieces) >= PIECES_OF_A_PROCESS * self._group.world_size
@@ -131,16 +131,16 @@ class StreamedTable:
 def open_stream(path: Path, target: str, *, drop: Sequence[str] = (), seed: int = 0) -> StreamedTable:
     """Read a table once, in pieces."""
     stream = TableStream(path)
-    found = survey(stream, target, drop=drop, sample_rows=SAMPLE_ROWS, seed=seed)
-    if found.num_known < 10:
+    summary = survey(stream, target, drop=drop, sample_rows=SAMPLE_ROWS, seed=seed)
+    if summary.num_known < 10:
         raise TableError(
-            f"{path} has {stream.num_rows:,} rows, of which a sample of {len(found.sample):,} decides on the columns "
-            f"and tests, and {found.num_known:,} are left to train on: read it as a whole, without --stream"
+            f"{path} has {stream.num_rows:,} rows, of which a sample of {len(summary.sample):,} decides on the columns "
+            f"and tests, and {summary.num_known:,} are left to train on: read it as a whole, without --stream"
         )
     checksum = hashlib.sha256()
     for file in dict.fromkeys(piece.path for piece in stream.pieces):
         checksum.update(bytes.fromhex(sha256(file)))
-    rows = f"{found.num_known:,} rows train, as they are read in pieces"
-    sample = f"a sample of {len(found.sample):,} others decides on the columns, tests and watches"
+    rows = f"{summary.num_known:,} rows train, as they are read in pieces"
+    sample = f"a sample of {len(summary.sample):,} others decides on the columns, tests and watches"
     notes = [*stream.notes, f"{rows}; {sample}"]
-    return StreamedTable(stream, found, Table(found.sample, None, notes, checksum.hexdigest()))
+    return StreamedTable(stream, summary, Table(summary.sample, None, notes, checksum.hexdigest()))

@@ -97,8 +97,8 @@ class Survey:
 def with_moments(column: Any, moments: Moments) -> Any:
     """Give a column, or a target, the statistics of all rows."""
     known = {field.name for field in dataclasses.fields(column)}
-    found = moments.statistics if moments.count else {}
-    return dataclasses.replace(column, **{name: value for name, value in found.items() if name in known})
+    statistics = moments.statistics if moments.count else {}
+    return dataclasses.replace(column, **{name: value for name, value in statistics.items() if name in known})
 
 
 def survey(

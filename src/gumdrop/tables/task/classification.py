@@ -161,8 +161,8 @@ class Classification(TableTask[ClassificationPrediction]):
             return None
         which = self.sought(observed)
         probability, order = prediction.probabilities[:, which].double().sort(descending=True)
-        found, flagged = (observed[order] == which).cumsum(0), torch.arange(1, len(observed) + 1)
-        f1 = 2 * found / (flagged + counts[which])
+        hits, flagged = (observed[order] == which).cumsum(0), torch.arange(1, len(observed) + 1)
+        f1 = 2 * hits / (flagged + counts[which])
         following = torch.cat([probability[1:], probability.new_zeros(1)])
         f1[probability == following] = 0  # rows that tie are cut off together
         best = int(f1.argmax())

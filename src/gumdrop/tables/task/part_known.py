@@ -77,14 +77,14 @@ class PartKnownRegression(Regression):
     def measures(self, coverage: float, unit: str, num_samples: int) -> dict[str, Measure]:
         """Log likelihood and calibration; of times error of the survivals, and their order."""
         given = "log density of what was seen, log probability of the interval of all else, in nats per row"
-        found = {LIKELIHOOD: Measure("higher", f"{given} (it depends on the unit)", mean_log_prob)}
+        measures = {LIKELIHOOD: Measure("higher", f"{given} (it depends on the unit)", mean_log_prob)}
         if len(self.target.known) == 1:
             square = "square error of the probability to last longer, mean over time and rows, weighted for what is not"
             order = "share of pairs of rows whose order in time is predicted"
-            found["integrated Brier score"] = Measure("lower", f"{square} seen", integrated_brier)
-            found["concordance"] = Measure("higher", order, concordance)
+            measures["integrated Brier score"] = Measure("lower", f"{square} seen", integrated_brier)
+            measures["concordance"] = Measure("higher", order, concordance)
         right = "chance of distributions as uneven as these if they are right (D-calibration), below .05 they are off"
-        return found | {"calibration p": Measure("higher", right, d_calibration)}
+        return measures | {"calibration p": Measure("higher", right, d_calibration)}
 
     def guess_gains(
         self, ours: RegressionPrediction, other: RegressionPrediction, observed: Tensor
@@ -148,10 +148,10 @@ def _calibration(prediction: RegressionPrediction, times: Tensor, seen: Tensor) 
     at = torch.quantile(times[seen].double(), shares).unique()
     stated = survival(prediction, at)
     count = min(MOST_GROUPS, max(1, len(times) // ROWS_OF_A_GROUP))
-    found = []
+    points = []
     for k, time in enumerate(at):
         groups = stated[:, k].argsort().tensor_split(count)
         actual = [kaplan_meier(times[g], seen[g], time[None]).item() for g in groups]
         expected = [stated[g, k].mean().item() for g in groups]
-        found.append(CalibrationAt(time=time.item(), expected=expected, observed=actual))
-    return found
+        points.append(CalibrationAt(time=time.item(), expected=expected, observed=actual))
+    return points

@@ -98,8 +98,8 @@ class Regression(TableTask[RegressionPrediction]):
         ends = f"'{name}' is never below 0 in training: {kind}, and no interval reaches below 0"
         tails = f"the noise of '{name}' has heavy tails: held-out rows prefer those of Student's t"
         counts = f"the counts of '{name}' are negative binomial: held-out rows prefer it to Gaussian noise"
-        found = [ends] * self.target.positive + [tails] * bool((ensemble.noise.bend > 0).any())
-        return found + [counts] * bool(ensemble.noise.counts.any())
+        notes = [ends] * self.target.positive + [tails] * bool((ensemble.noise.bend > 0).any())
+        return notes + [counts] * bool(ensemble.noise.counts.any())
 
     @property
     def moments(self) -> tuple[float, float]:
@@ -149,10 +149,11 @@ class Regression(TableTask[RegressionPrediction]):
         dtype = torch.float64 if self.target.needs_float64 else torch.float32
         parts = {name: part.to(dtype) for name, part in vars(prediction).items() if isinstance(part, Tensor)}
         exact: RegressionPrediction = replace(prediction, **parts)  # type: ignore[arg-type]
-        found = exact.rescale(self.target.std, self.target.mean)
-        if found.scale != PLAIN:
-            return found.on(replace(self._scale_in_units, kind=found.scale.kind, counts=found.scale.counts))  # 0 is 0
-        return found.on(TargetScale(atoms=self.target.atoms)) if isinstance(found, HurdlePrediction) else found
+        result = exact.rescale(self.target.std, self.target.mean)
+        if result.scale != PLAIN:
+            # 0 is 0
+            return result.on(replace(self._scale_in_units, kind=result.scale.kind, counts=result.scale.counts))
+        return result.on(TargetScale(atoms=self.target.atoms)) if isinstance(result, HurdlePrediction) else result
 
     def columns(self, prediction: RegressionPrediction, coverage: float) -> dict[str, np.ndarray]:
         """Mean, spread, interval, and the parts of the spread."""
@@ -168,9 +169,9 @@ class Regression(TableTask[RegressionPrediction]):
         self, prediction: RegressionPrediction, quantiles: Sequence[float], at: Sequence[float], levels: bool
     ) -> dict[str, np.ndarray]:
         """Of the mixture, so that quantiles agree with the interval; above times it is the survival."""
-        found = {f"q{100 * p:.12g}": prediction.quantile(p) for p in quantiles}
-        found |= {f"p(>{v:.10g})": 1 - prediction.cdf(prediction.mean.new_tensor(self._end_of(v))) for v in at}
-        columns = {name: each.squeeze(1).numpy() for name, each in found.items()}
+        answers = {f"q{100 * p:.12g}": prediction.quantile(p) for p in quantiles}
+        answers |= {f"p(>{v:.10g})": 1 - prediction.cdf(prediction.mean.new_tensor(self._end_of(v))) for v in at}
+        columns = {name: each.squeeze(1).numpy() for name, each in answers.items()}
         return columns | self.levels(prediction) if levels else columns
 
     def _end_of(self, value: float) -> float:
@@ -214,18 +215,18 @@ class Regression(TableTask[RegressionPrediction]):
         mixture = f"of this model an equal mixture of {num_samples} Gaussians{ends}{self._or_counts}"
         mixture += f", beside a probability of {self._atoms}" if self.target.atoms else ""
         at_atoms = f", at {self._atoms} its log probability" if self.target.atoms else ""
-        found = {
+        measures = {
             "RMSE": Measure("lower", f"root mean squared error, {where}", lambda p, y: rmse(p.mean, y)),
             "CRPS": Measure("lower", f"error of the whole predicted distribution, {mixture}, {where}", crps),
         }
         density = f"log density that this mixture gives to the observed value{at_atoms}, in nats per row"
-        found[LIKELIHOOD] = Measure("higher", f"{density} (it depends on the unit)", mean_log_prob)
+        measures[LIKELIHOOD] = Measure("higher", f"{density} (it depends on the unit)", mean_log_prob)
         if step:
             mass = (
                 f"log of the probability of the observed value as it is recorded, in steps of {cell(step)}, in nats per"
             )
             beside = "row; unlike the density, it cannot be raised by piling up on the levels"
-            found[STEP_LIKELIHOOD] = Measure(
+            measures[STEP_LIKELIHOOD] = Measure(
                 "higher", f"{mass} {beside}", lambda p, y: p.log_probability(y - step / 2, y + step / 2).mean()
             )
         inside = f"share of test rows inside their interval; should be {coverage:.0%}"
@@ -233,7 +234,7 @@ class Regression(TableTask[RegressionPrediction]):
         def held(prediction: RegressionPrediction, observed: Tensor) -> Tensor:
             return interval_coverage(*prediction.interval(coverage), observed)
 
-        return found | {f"coverage of {coverage:.0%} interval": Measure("target", inside, held)}
+        return measures | {f"coverage of {coverage:.0%} interval": Measure("target", inside, held)}
 
     def guess_gains(
         self, ours: RegressionPrediction, other: RegressionPrediction, observed: Tensor

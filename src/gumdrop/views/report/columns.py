@@ -124,27 +124,27 @@ def _effect(key: int, effect: Effect, results: FitResults) -> Markup:
 def _all_worth(given: ByColumn) -> list[Worth]:
     """What each column is worth; a ten-thousandth of the best of them, such as rounding leaves, is nothing."""
     measures = list(given.importance[0].gains) if given.importance else []
-    least = {name: max(abs(each.gains[name].mean) for each in given.importance) / 1e4 for name in measures}
+    least = {name: max(abs(column.gains[name].mean) for column in given.importance) / 1e4 for name in measures}
 
     def settled(gain: Gain, least: float) -> tuple[float, float]:
         half = margin(gain.se, given.rows)
         return (0.0, 0.0) if max(abs(gain.mean), half) < least else (gain.mean, half)
 
-    found = []
-    for each in given.importance:
-        likelihood, half = settled(each.gains[LIKELIHOOD], least[LIKELIHOOD])
+    worths = []
+    for column in given.importance:
+        likelihood, half = settled(column.gains[LIKELIHOOD], least[LIKELIHOOD])
         (name,) = (name for name in measures if name != LIKELIHOOD)
-        guess, guess_half = settled(each.gains[name], least[name])
+        guess, guess_half = settled(column.gains[name], least[name])
         told = guess > guess_half
-        found.append(Worth(each.name, likelihood, half, guess, guess_half, told, told or likelihood > half))
-    return found
+        worths.append(Worth(column.name, likelihood, half, guess, guess_half, told, told or likelihood > half))
+    return worths
 
 
 def _judged(groups: list[Group]) -> list[GroupView]:
     """Groups with the share that holds, from the largest gap on; Holm's step-down over them all."""
     chances = holm([binomtest(group.held, group.rows, group.stated).pvalue for group in groups])
-    found = [GroupView(group, group.held / group.rows, p <= CHANCE) for group, p in zip(groups, chances, strict=True)]
-    return sorted(found, key=lambda each: -abs(each.share - each.group.stated))
+    views = [GroupView(group, group.held / group.rows, p <= CHANCE) for group, p in zip(groups, chances, strict=True)]
+    return sorted(views, key=lambda view: -abs(view.share - view.group.stated))
 
 
 def _residuals(results: FitResults, test: TestRows) -> list[Markup]:

@@ -44,9 +44,9 @@ def confusion_view(results: FitResults, test: TestRows) -> View:
 def _least_found(observed: np.ndarray, predicted: np.ndarray) -> dict[str, object]:
     """The class of which the smallest share is found, and how many of its rows."""
     names, place, counts = np.unique(observed, return_inverse=True, return_counts=True)
-    found = np.bincount(place, weights=observed == predicted)
-    least = int((found / counts).argmin())
-    return {"name": str(names[least]), "found": int(found[least]), "rows": int(counts[least])}
+    hits = np.bincount(place, weights=observed == predicted)
+    least = int((hits / counts).argmin())
+    return {"name": str(names[least]), "found": int(hits[least]), "rows": int(counts[least])}
 
 
 def predictions_view(results: FitResults, test: TestRows) -> View:

@@ -5,7 +5,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from gumdrop.layers.factors import bernoulli_factors
+from gumdrop.layers.site import bernoulli_factors
 
 
 def force(site: Any, kept: Tensor) -> None:

@@ -17,7 +17,7 @@ from gumdrop.export.draws import Draws
 from gumdrop.export.graphs import Graph, ModelGraph
 from gumdrop.export.model import check
 from gumdrop.layers import dropout_blocks
-from gumdrop.layers.factors import bernoulli_factors
+from gumdrop.layers.site import bernoulli_factors
 from gumdrop.likelihoods import Gaussian
 
 onnxruntime = pytest.importorskip("onnxruntime", reason="needs the extra `export`")

@@ -6,7 +6,7 @@ from torch import nn
 
 import gumdrop as gd
 from gumdrop.functional import dropout_kl, dropout_scale
-from gumdrop.layers.factors import bernoulli_factors
+from gumdrop.layers.site import bernoulli_factors
 
 WORDS, SIZE = 7, 3
 TOKENS = torch.tensor([[1, 2, 1, 6], [0, 2, 2, 5]])

@@ -11,7 +11,7 @@ from torch import nn
 
 import gumdrop as gd
 from gumdrop.layers import dropout_blocks
-from gumdrop.layers.factors import bernoulli_factors
+from gumdrop.layers.site import bernoulli_factors
 
 from builders.models import report_of
 from builders.rates import set_logit

@@ -15,8 +15,8 @@ from torch.nn.utils import parametrize
 import gumdrop as gd
 from gumdrop.functional.masks import dropout_scale
 from gumdrop.layers import DropoutKind, dropout_blocks
-from gumdrop.layers.factors import bernoulli_factors
 from gumdrop.layers.in_place import DropInPlace
+from gumdrop.layers.site import bernoulli_factors
 from gumdrop.networks.tracing import readers
 from gumdrop.prediction import draws as ways
 from gumdrop.prediction.moments.propagation import propagate_moments

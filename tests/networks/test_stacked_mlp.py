@@ -12,7 +12,7 @@ import gumdrop as gd
 from gumdrop import HomoscedasticNoise
 from gumdrop.functional.masks import dropout_scale
 from gumdrop.layers import ConcreteDropout, PiecewiseLinear, dropout_blocks
-from gumdrop.layers.factors import factors_from
+from gumdrop.layers.site import factors_from
 from gumdrop.networks import mlp, set_strength, stacked_pass
 from gumdrop.networks.stacked import StackedMLP, stack
 from gumdrop.objective.kl import precisions_of

@@ -71,12 +71,10 @@ def _fitted(y: Tensor, means: Tensor, variances: Tensor, weights: Tensor) -> Ten
 
 
 class HeldOut(NamedTuple):
-    """What is said of rows by members that have not seen them; NaN where nothing is."""
+    """What is said of rows by members that have not seen them, see `gumdrop.ensembles.EnsembleFit`."""
 
     scores: Tensor
-    """Log likelihood of each row, shape (N,), in nats and in units of the target."""
     standing: Tensor
-    """Where the target of each row stands in what was predicted, see `RegressionPrediction.standing`; (N, D, 2)."""
 
 
 @torch.no_grad()

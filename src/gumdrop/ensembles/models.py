@@ -226,11 +226,7 @@ class RegressionEnsemble(Ensemble):
 
 
 class ClassificationEnsemble(Ensemble):
-    """Networks that return logits, whose class probabilities are averaged.
-
-    Args:
-        members: The networks.
-    """
+    """Networks that return logits, whose class probabilities are averaged."""
 
     likelihood = Categorical()
 

@@ -9,10 +9,10 @@ from torch.nn.modules.dropout import _DropoutNd
 
 from gumdrop.export.errors import ExportError
 from gumdrop.layers import KINDS, ConcreteDropout, PiecewiseLinear, dropout_blocks
-from gumdrop.layers.factors import bernoulli_factors, factors_from
 from gumdrop.layers.kinds import inner_dropout
 from gumdrop.layers.numbers import keep_asking
 from gumdrop.layers.output_noise import HomoscedasticNoise
+from gumdrop.layers.site import bernoulli_factors, factors_from
 
 LAST_DIMENSION_ONLY = (
     *(cls for kind in KINDS if kind.last_dimension_only for cls in kind.types),

@@ -8,11 +8,10 @@ tells when rates are not trained. Imports `functional`.
 
 from gumdrop.layers.attach import dropout_blocks
 from gumdrop.layers.block import SITE, Block
-from gumdrop.layers.factors import factors_from
 from gumdrop.layers.in_place import DropoutKind
 from gumdrop.layers.kinds import KINDS
 from gumdrop.layers.piecewise import PiecewiseLinear
-from gumdrop.layers.site import UNIT, ConcreteDropout
+from gumdrop.layers.site import UNIT, ConcreteDropout, factors_from
 
 __all__ = [
     "KINDS",

@@ -73,14 +73,8 @@ def dropout_kind_of(module: nn.Module, custom: Mapping[type[nn.Module], DropoutK
 class DropInPlace(ConcreteDropout):
     """A site that learns from its inputs how many units it drops, with one rate for all of them.
 
-    A use that comes later in one run of the code around it drops units of its own: those from ``start`` on.
-
-    Args:
-        units: What is dropped whole, see `DropoutKind`.
-        options: As for `ConcreteDropout`.
-
-    Shape:
-        Input and output: any shape.
+    A use that comes later in one run of the code around it drops units of its own: those from ``start`` on. What is
+    dropped whole is told as in a `DropoutKind`.
     """
 
     def __init__(self, units: Units, **options: Any) -> None:

@@ -53,11 +53,9 @@ class Steps(NamedTuple):
 
     def scaled(self, scale: Tensor) -> "Steps":
         """Multiply every step of sequence ``b`` by ``scale[b]``."""
-        if self.batch_sizes is None:
-            return Steps((self.data * scale).to(self.data.dtype), None)
-        return Steps(
-            (self.data * torch.cat([scale[:size] for size in self.batch_sizes])).to(self.data.dtype), self.batch_sizes
-        )
+        if self.batch_sizes is not None:
+            scale = torch.cat([scale[:size] for size in self.batch_sizes])
+        return Steps((self.data * scale).to(self.data.dtype), self.batch_sizes)
 
 
 def weights_of(module: nn.RNNBase, suffix: str) -> dict[str, Tensor]:

@@ -1,8 +1,9 @@
 """The dropout site: one learned rate and the masks that it draws."""
 
+import contextlib
 import functools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import torch
@@ -26,7 +27,10 @@ GONE = 0.005
 """A rate below this drops nothing that shows."""
 
 FactorSource = Callable[["ConcreteDropout", Tensor], Tensor]
-"""Gives a site the factor ``z / (1 - p)`` for an input: shape (rows, num_units), or (1, num_units) for all rows."""
+"""Gives a site the factor ``z / (1 - p)`` for an input: shape (rows, num_units), or (1, num_units) for all rows.
+
+It is the only way to do so, whatever the mode of the model: a drawn function has Bernoulli masks of its own stream of
+noise, many draws at once what they hold for a site, an exported graph masks of the noise that is its input."""
 
 
 def logit_of(scaled: Tensor) -> Tensor:
@@ -264,3 +268,25 @@ class ConcreteDropout(nn.Module):
 def sites_of(model: nn.Module) -> list[ConcreteDropout]:
     """List all sites."""
     return [module for module in model.modules() if isinstance(module, ConcreteDropout)]
+
+
+def bernoulli_factors(noise: Callable[[ConcreteDropout, int], Tensor]) -> FactorSource:
+    """Make a source of Bernoulli masks of the uniform noise of a site for some rows: (rows, K), or (1, K) to share."""
+
+    def source(site: ConcreteDropout, x: Tensor) -> Tensor:
+        return dropout_scale(site.p_logit, sent(noise(site, site.rows_of(x)), x.device), hard=True)
+
+    return source
+
+
+@contextlib.contextmanager
+def factors_from(source: FactorSource | None, model: nn.Module) -> Iterator[None]:
+    """Context in which the sites of a model multiply by given factors; None leaves that to the sites."""
+    before = [(site, site.factor_source) for site in sites_of(model)]
+    try:
+        for site, _ in before:
+            site.factor_source = source
+        yield
+    finally:
+        for site, own in before:
+            site.factor_source = own

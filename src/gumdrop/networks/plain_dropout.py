@@ -127,9 +127,8 @@ def _numbers(module: nn.Module) -> dict[str, object]:
     numbers = {name: p for name, p in vars(module).items() if "drop" in name}
     own = {name: p for name, p in numbers.items() if "dropout" in name or methods_that_read(cls, name)}
     literal, names = rates_in_text(cls)
-    return (
-        own | {f"config.{name}": getattr(module.config, name, None) for name in sorted(names)} | {"dropout()": literal}
-    )
+    of_config = {f"config.{name}": getattr(module.config, name, None) for name in sorted(names)}
+    return own | of_config | {"dropout()": literal}
 
 
 class Settled(NamedTuple):

@@ -162,10 +162,8 @@ class StackedMLP(nn.Module):
 
     def rates(self) -> list[dict[str, float]]:
         """Drop probability of each site of each member."""
-        return [
-            dict(zip(self._names[self.num_free :], row, strict=True))
-            for row in self.p_logits.detach().sigmoid().tolist()
-        ]
+        names = self._names[self.num_free :]
+        return [dict(zip(names, row, strict=True)) for row in self.p_logits.detach().sigmoid().tolist()]
 
     def states(self) -> list[dict[str, Tensor]]:
         """What is trained of each member, under the names of a single network; slices, not copies."""

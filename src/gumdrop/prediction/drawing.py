@@ -6,7 +6,7 @@ import itertools
 import threading
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, NamedTuple, TypeVar, cast
+from typing import Any, NamedTuple, cast
 
 import torch
 from torch import Tensor, nn
@@ -17,11 +17,11 @@ from gumdrop.functional.masks import dropout_scale
 from gumdrop.functional.noise import uniform_noise
 from gumdrop.layers import ConcreteDropout
 from gumdrop.layers.attach import check_rates
-from gumdrop.layers.factors import bernoulli_factors
 from gumdrop.layers.kinds import inner_dropout
 from gumdrop.layers.numbers import keep_asking
 from gumdrop.layers.passes import drawn_once
-from gumdrop.layers.site import sites_of
+from gumdrop.layers.site import bernoulli_factors, sites_of
+from gumdrop.networks.learn import Model
 from gumdrop.prediction.twins import twin_of
 
 _LOCK = threading.RLock()
@@ -58,9 +58,6 @@ class OwnRandomness:
             finally:
                 for generator, state in zip(self._generators, before, strict=True):
                     generator.set_state(state)
-
-
-Model = TypeVar("Model", bound=nn.Module)
 
 
 class MaskNoise:

@@ -1,6 +1,6 @@
 """Predict rows by the functions that are drawn from a model, and the likelihood that it was trained on."""
 
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from typing import Any, Literal, TypedDict, Unpack
 
 import torch
@@ -18,11 +18,9 @@ from gumdrop.likelihoods import (
 )
 from gumdrop.likelihoods.counts import CountPrediction
 from gumdrop.likelihoods.gaussian import gaussians_of, split_gaussian
-from gumdrop.prediction.draws import drawn
+from gumdrop.prediction.draws import Output, drawn
 from gumdrop.prediction.inputs import Arguments, Batches, Inputs, by_batches
 from gumdrop.prediction.moments.propagation import propagate_moments
-
-Output = Callable[[Any], Tensor]
 
 
 class PredictOptions(TypedDict, total=False):
@@ -33,7 +31,7 @@ class PredictOptions(TypedDict, total=False):
     batch_size: int | None
     keep_draws: bool
     shared: Collection[int | str]
-    output: Output | None
+    output: Output
 
 
 def sample(
@@ -44,7 +42,7 @@ def sample(
     seed: int | None = None,
     batch_size: int | None = None,
     shared: Collection[int | str] = (),
-    output: Output | None = None,
+    output: Output = None,
 ) -> Tensor:
     """Evaluate functions drawn from the posterior.
 
@@ -94,7 +92,7 @@ def predict(
     batch_size: int | None = None,
     keep_draws: bool = True,
     shared: Collection[int | str] = (),
-    output: Output | None = None,
+    output: Output = None,
 ) -> Any:
     """Predict each row by a mixture over drawn functions.
 

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from gumdrop.layers import SITE, ConcreteDropout
-from gumdrop.layers.factors import factors_from
+from gumdrop.layers.site import factors_from
 
 
 class Chunk:
@@ -32,7 +32,7 @@ class Chunk:
 
 def run_batched(model: nn.Module, call: Callable[[], Tensor], chunk: Chunk) -> Tensor:
     """Run a model on the draws of a chunk, (S, N, ...), or (1, N, ...) where all are the same."""
-    own = _Contents(model)
+    own = _contents(model)
 
     def one_draw(factors: dict[int, Tensor]) -> Tensor:
         for module in model.modules():
@@ -40,10 +40,11 @@ def run_batched(model: nn.Module, call: Callable[[], Tensor], chunk: Chunk) -> T
                 module.factor_source = functools.partial(_factor, factors, chunk)
             elif isinstance(module, nn.RNNBase):
                 vars(module)["forward"] = functools.partial(_recurrent, module, module.forward, factors, chunk)
-        before = _Contents(model)
+        held = _contents(model)
         result = call()
-        if before.changed():
-            raise RuntimeError("the model keeps something of what it computes")
+        for now, then in held:
+            if now.keys() != then.keys() or any(now[name] is not value for name, value in then.items()):
+                raise RuntimeError("the model keeps something of what it computes")
         return result
 
     try:
@@ -51,28 +52,15 @@ def run_batched(model: nn.Module, call: Callable[[], Tensor], chunk: Chunk) -> T
         torch._C._functorch._set_vmap_fallback_warning_enabled(False)  # type: ignore[attr-defined]
         return torch.func.vmap(one_draw)(chunk.factors) if chunk.factors else one_draw({}).unsqueeze(0)
     finally:
-        own.restore()  # also of what the model has kept, which belongs to this trial
+        for now, then in own:  # also of what the model has kept, which belongs to this trial
+            now.clear()
+            now.update(then)
         torch._C._functorch._set_vmap_fallback_warning_enabled(True)  # type: ignore[attr-defined]
 
 
-class _Contents:
-    """Everything that the modules of a model hold, as it is now."""
-
-    def __init__(self, model: nn.Module) -> None:
-        self._held = [(each, each.copy()) for m in model.modules() for each in (vars(m), m._buffers)]
-
-    def changed(self) -> bool:
-        """Tell whether something else is held."""
-        return any(
-            now.keys() != then.keys() or any(now[name] is not value for name, value in then.items())
-            for now, then in self._held
-        )
-
-    def restore(self) -> None:
-        """Hold the same again."""
-        for now, then in self._held:
-            now.clear()
-            now.update(then)
+def _contents(model: nn.Module) -> list[tuple[Any, Any]]:
+    """What the modules of a model hold, and a copy of it as it is now."""
+    return [(each, each.copy()) for m in model.modules() for each in (vars(m), m._buffers)]
 
 
 def _factor(factors: Mapping[int, Tensor], chunk: Chunk, site: ConcreteDropout, x: Tensor) -> Tensor:

@@ -11,8 +11,7 @@ from torch import Tensor, nn
 from gumdrop.functional.devices import sent
 from gumdrop.layers import UNIT, ConcreteDropout
 from gumdrop.layers.block import NEVER
-from gumdrop.layers.factors import factors_from
-from gumdrop.layers.site import sites_of
+from gumdrop.layers.site import factors_from, sites_of
 from gumdrop.prediction.draws import Output, drawn
 from gumdrop.prediction.inputs import Arguments
 from gumdrop.prediction.vmap import Chunk, run_batched

@@ -39,15 +39,11 @@ class Source:
         """Variance that reaches an output with these slopes, one for each row."""
         total = (slopes.square() * self.independent).flatten(1).sum(1)
         if self.odds is not None:
-            each = sum_to(slopes * self.mean.detach(), self.odds.shape)
+            each = slopes * self.mean.detach()
+            shared = [dim for dim in range(1, each.ndim) if self.odds.shape[dim] == 1 < each.shape[dim]]
+            each = each.sum(shared, keepdim=True) if shared else each
             total = total + (each.square() * self.odds).flatten(1).sum(1)
         return total
-
-
-def sum_to(x: Tensor, shape: Sequence[int]) -> Tensor:
-    """Sum over the dimensions, other than that of the rows, in which a shape has size 1."""
-    shared = [dim for dim in range(1, x.ndim) if shape[dim] == 1 < x.shape[dim]]
-    return x.sum(shared, keepdim=True) if shared else x
 
 
 Sources = list[Source]

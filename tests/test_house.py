@@ -14,15 +14,15 @@ BUDGETS = {
     "estimators": 1319,
     "export": 1357,
     "functional": 413,
-    "layers": 1947,
+    "layers": 1942,
     "likelihoods": 2686,
     "machine": 512,
     "metrics": 1024,
-    "networks": 1807,
+    "networks": 1801,
     "objective": 347,
     "prediction": 1616,
     "tables": 7918,
-    "training": 2312,
+    "training": 2291,
     "views": 2888,
 }
 """Lines of a room. Lower a figure when lines go; raise one only with a word in the commit on what was not replaced."""

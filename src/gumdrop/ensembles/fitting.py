@@ -1,5 +1,6 @@
 """Train ensembles: members on folds of the rows, all as one program, or on a stream of rows, one after the other."""
 
+import itertools
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -21,8 +22,8 @@ from gumdrop.likelihoods import PLAIN, Likelihood, TargetScale
 from gumdrop.machine.threads import limited_threads, threads_for
 from gumdrop.networks import set_strength
 from gumdrop.training import FitResult, fit
-from gumdrop.training.processes.sharing import fit_shared
 from gumdrop.training.progress import Show, part_of
+from gumdrop.training.stacked import fit_shared
 
 STREAMED = (50, 50)
 """Units of the hidden layers of networks that are trained on a stream: pilots would cost passes of their own."""
@@ -100,7 +101,7 @@ def fit_ensembles(
     most_folds = round(1 / settings.held_out_fraction)
     folds = [folds_of(order, count, most_folds, each.groups) for order, each in zip(orders, rows, strict=True)]
     batch_size, epochs = settings.schedule(most, likelihood)
-    members = [model for each in models for model in each]
+    members = list(itertools.chain(*models))
     weights = [each.weights for each in rows for _ in range(count)]
     with limited_threads(threads_for(members, batch_size)):
         results = fit_shared(
@@ -165,9 +166,8 @@ def _untrained(
         torch.random.default_generator.manual_seed(settings.seed)
         models = [[make() for _ in range(count)] for make in makes]
         if settings.strength is not None:
-            for each in models:
-                for model in each:
-                    set_strength(model, settings.strength)
+            for model in itertools.chain(*models):
+                set_strength(model, settings.strength)
         orders: dict[int, Tensor] = {}  # networks of one data set share its folds
         return models, [orders.setdefault(id(each), torch.randperm(len(each), dtype=torch.int32)) for each in rows]
 

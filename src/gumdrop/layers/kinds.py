@@ -52,12 +52,7 @@ class LayerKind(NamedTuple):
 
 
 DENSE = LayerKind(
-    (nn.Linear,),
-    attach_dense,
-    dense_blocks,
-    num_inputs="in_features",
-    weight_input_dim=1,
-    last_dimension_only=True,
+    (nn.Linear,), attach_dense, dense_blocks, num_inputs="in_features", weight_input_dim=1, last_dimension_only=True
 )
 KINDS = (
     DENSE,

@@ -124,12 +124,6 @@ class StackedMLP(nn.Module):
         for gradient in gradients:
             gradient.mul_(factors.view(-1, *[1] * (gradient.ndim - 1)))
 
-    def with_noise(self, output: Tensor) -> Tensor:
-        """Append the log variances of the noise to outputs, (M, B, D), if there is one."""
-        if self.log_variances is None:
-            return output
-        return torch.cat([output, self.log_variances[:, None].expand_as(output)], dim=-1)
-
     def functions(self) -> DenseFunctions:
         """What the members draw now."""
         views, log_variances = self.views, self.log_variances

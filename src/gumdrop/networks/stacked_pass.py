@@ -58,13 +58,13 @@ class Run(NamedTuple):
 def gradient_of(network: Any, x: Tensor, slope: Slope, precisions: Tensor, num_data: Tensor) -> tuple[Tensor, Tensor]:
     """Leave in the parameters of a `StackedMLP` the gradient of a loss plus the KL over N, see `StackedMLP.learn`."""
     rates = Rates.of(logit_of(network.scaled_logits), network.num_free)
-    noise = uniform_noise((x.shape[-2] * sum(network.units),), device=x.device)
-    run = _run(network, x, rates, noise)
-    loss, g = slope(network.with_noise(run.output))
-    if network.log_variances is not None:
-        g, of_noise = g.tensor_split([run.output.shape[2]], dim=2)
-        if network.log_variances.requires_grad:
-            network.log_variances.grad = of_noise.sum(1)
+    run = _run(network, x, rates, uniform_noise((x.shape[-2] * sum(network.units),), device=x.device))
+    output, noise = run.output, network.log_variances
+    loss, g = slope(output if noise is None else torch.cat([output, noise[:, None].expand_as(output)], dim=-1))
+    if noise is not None:
+        g, of_noise = g.tensor_split([output.shape[2]], dim=2)
+        if noise.requires_grad:
+            noise.grad = of_noise.sum(1)
     kl, of_kl = _kl(network, rates, precisions)
     of_rates = _backward(network, run, rates, g, precisions / num_data[:, None])
     if not network.is_fixed:

@@ -10,11 +10,11 @@ from builders import house
 BUDGETS = {
     "attribution": 1282,
     "cli": 1100,
-    "ensembles": 1700,
+    "ensembles": 1685,
     "estimators": 1319,
     "export": 1357,
     "functional": 413,
-    "layers": 1942,
+    "layers": 1938,
     "likelihoods": 2686,
     "machine": 512,
     "metrics": 1024,

@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from gumdrop.ensembles.screening import _left_out, bins_lose
+from gumdrop.ensembles.architecture import _left_out, bins_lose
 from gumdrop.layers import PiecewiseLinear
 
 
@@ -30,7 +30,7 @@ def test_rows_are_left_out_as_by_fitting_the_others() -> None:
     squares = torch.stack(errors).square()
     expected = -0.5 * (squares.mean(0).log() + squares / squares.mean(0)).sum(1)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("gumdrop.ensembles.screening.PENALTIES", torch.tensor([0.1], dtype=torch.float64))
+        patch.setattr("gumdrop.ensembles.architecture.PENALTIES", torch.tensor([0.1], dtype=torch.float64))
         torch.testing.assert_close(_left_out(x, y), expected)
 
 

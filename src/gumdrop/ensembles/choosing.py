@@ -15,12 +15,11 @@ from typing import Any
 
 from torch import nn
 
-from gumdrop.ensembles.architecture import Architecture, Build, candidates, num_many_valued
+from gumdrop.ensembles.architecture import Architecture, Build, bins_lose, candidates, num_many_valued
 from gumdrop.ensembles.fitting import EnsembleFit, fit_ensembles, joined
 from gumdrop.ensembles.folds import schedule
 from gumdrop.ensembles.rows import Rows
 from gumdrop.ensembles.scaling import AS_IT_IS, Scaling, which_atom
-from gumdrop.ensembles.screening import bins_lose
 from gumdrop.ensembles.settings import EnsembleSettings
 from gumdrop.likelihoods import PLAIN, Likelihood, TargetScale
 from gumdrop.likelihoods.hurdle import gaussian_on
@@ -126,7 +125,7 @@ def choose(
 
     Each member of such a pilot holds another fifth of the rows out, so that all rows judge. A kind is as good as with
     the best of the strengths of dropout that are tried later: some are ahead only where it is weak. Bins are not tried
-    where ridge regression tells that they lose, see `gumdrop.ensembles.screening`. If targets have a
+    where ridge regression tells that they lose. If targets have a
     lower bound, the best kind is also tried on their square root and their logarithm, and censored where the bound is
     the one value that many rows share; one of these is chosen if it is better by more than chance. Of targets that are
     known in part, such as times, the logarithm is tried first.

@@ -56,11 +56,8 @@ def folds_of(order: Tensor, num_members: int, most: int, together: Tensor | None
     """
     count = min(most, max(2, len(order) // 10))
     parts = order.tensor_split(count) if together is None else _whole_groups(order, together.cpu()[order.long()], count)
-    folds = []
-    for member in range(num_members):
-        out = member % len(parts)
-        folds.append((torch.cat([part for i, part in enumerate(parts) if i != out]), parts[out]))
-    return folds
+    folds = [(torch.cat([*parts[:i], *parts[i + 1 :]]), out) for i, out in enumerate(parts)]
+    return [folds[member % len(folds)] for member in range(num_members)]
 
 
 def _whole_groups(order: Tensor, groups: Tensor, count: int) -> list[Tensor]:

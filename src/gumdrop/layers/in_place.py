@@ -6,6 +6,7 @@ behind such a site but for DropConnect, so its KL is the entropy of its masks al
 """
 
 import fnmatch
+import functools
 import math
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, NamedTuple
@@ -111,9 +112,8 @@ class DropInPlace(ConcreteDropout):
         self.use.called = True
         shape = self.rows_of(x), count
         dtype = torch.promote_types(self.scaled_logit.dtype, torch.float32)
-        return sent(
-            drawn_once(self.use, (*shape, start), lambda: uniform_noise(shape, dtype=dtype, device=x.device)), x.device
-        )
+        draw = functools.partial(uniform_noise, shape, dtype=dtype, device=x.device)
+        return sent(drawn_once(self.use, (*shape, start), draw), x.device)
 
     def factor(self, x: Tensor, start: int = 0) -> Tensor:
         """Give the factor that multiplies ``x``, see `ConcreteDropout.factor`."""

@@ -139,14 +139,10 @@ def attach_recurrent(
 
 def recurrent_blocks(name: str, module: Any) -> Iterator[Block]:
     """Give the blocks of a recurrent module, one for each site."""
-    for suffix in _directions(module):
-        for part in (f"ih_{suffix}", f"hh_{suffix}"):
-            if part in module.concrete_dropout:
-                weight = getattr(module, f"weight_{part}")
-                biases = (getattr(module, f"bias_{part}"),) if module.bias else ()
-                yield Block(
-                    joined(name, part), module.concrete_dropout[part], weight, biases, as_matrix, weight.shape[1]
-                )
+    for part, site in module.concrete_dropout.items():
+        weight = getattr(module, f"weight_{part}")
+        biases = (getattr(module, f"bias_{part}"),) if module.bias else ()
+        yield Block(joined(name, part), site, weight, biases, as_matrix, weight.shape[1])
 
 
 def _directions(module: nn.RNNBase) -> list[str]:

@@ -6,12 +6,6 @@ import pytest
 from gumdrop.cli import main
 
 
-def test_fit_leaves_a_report(place) -> None:
-    page = (place / "run" / "report.html").read_text()
-    assert "<svg" in page
-    assert "houses.csv" in page
-
-
 def test_predict_writes_a_table(place, tmp_path, shell) -> None:
     assert "120 rows" in shell.said("predict", place / "run", place / "houses.csv", "--out", tmp_path / "new.csv")
     columns = ["row", "prediction", "std", "lower", "upper", "epistemic_std", "aleatoric_std"]

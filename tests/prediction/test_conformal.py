@@ -41,14 +41,6 @@ def test_quantiles_are_rounded_away_from_the_median_and_never_cross() -> None:
     assert (found.diff(dim=0) >= 0).all()
 
 
-def test_a_model_that_is_sure_without_reason_holds_what_it_promises() -> None:
-    levels = ConformalLevels.of(standard_normal(2000).standing(5 * observed(2000)))
-    y, prediction = 5 * observed(4000, seed=1), replace(standard_normal(4000), levels=(levels,))
-    for coverage in (0.5, 0.8, 0.9, 0.95):
-        lower, upper = prediction.interval(coverage)
-        assert ((lower <= y) & (y <= upper)).double().mean().item() == pytest.approx(coverage, abs=0.02)
-
-
 def test_an_atom_counts_once_for_both_ends() -> None:
     """A third of the rows is 0 exactly, all others lie above."""
     num_rows = 3000

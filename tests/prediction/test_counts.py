@@ -19,12 +19,6 @@ def mixture(*shape: int, size: int = 7, scale: float = 1.0) -> CountPrediction:
     return CountPrediction(rates.mean(0), rates.var(0, correction=0), log_rates)
 
 
-def masses(prediction: CountPrediction, counts: np.ndarray) -> np.ndarray:
-    """Probability of each count for each row, (len(counts), ...), by scipy."""
-    rates = prediction.draw_log_rates.exp().numpy()
-    return stats.poisson.pmf(counts.reshape(-1, *[1] * rates.ndim), rates).mean(1)
-
-
 def test_prediction_of_a_network() -> None:
     model: Any = gd.learn_dropout(nn.Sequential(nn.Linear(3, 8), nn.ReLU(), nn.Linear(8, 2)), p=0.3)
     x = torch.randn(5, 3)
@@ -38,16 +32,6 @@ def test_prediction_of_a_network() -> None:
     torch.testing.assert_close(prediction.log_prob(y), torch.logsumexp(-nll, 0) - np.log(40))
 
 
-def test_moments_are_those_of_the_mixture() -> None:
-    prediction, counts = mixture(4, 2), np.arange(400)
-    p = masses(prediction, counts)
-    mean = np.einsum("k,k...->...", counts, p)
-    variance = np.einsum("k,k...->...", counts**2, p) - mean**2
-    np.testing.assert_allclose(prediction.mean, mean, rtol=1e-9)
-    np.testing.assert_allclose(prediction.variance, variance, rtol=1e-9)
-    np.testing.assert_allclose(prediction.std, variance**0.5, rtol=1e-9)
-
-
 @pytest.mark.parametrize("shape", [(5,), (5, 1), (5, 3)])
 def test_log_probability_of_a_row_is_joint_over_its_counts(shape: tuple[int, ...]) -> None:
     prediction = mixture(*shape)
@@ -56,17 +40,6 @@ def test_log_probability_of_a_row_is_joint_over_its_counts(shape: tuple[int, ...
     expected = special.logsumexp(each, axis=0) - np.log(7)
     for target in (y, y.float(), y.double()):
         np.testing.assert_allclose(prediction.log_prob(target), expected, rtol=1e-6)
-
-
-def test_distribution_function_and_quantiles() -> None:
-    prediction, counts = mixture(6, 2), np.arange(400)
-    cumulative = masses(prediction, counts).cumsum(0)
-    for value in (-1.0, -0.5, 0.0, 0.4, 3.0, 7.9):
-        expected = cumulative[int(np.floor(value))] if value >= 0 else np.zeros((6, 2))
-        np.testing.assert_allclose(prediction.cdf(torch.tensor(value)), expected, rtol=1e-9, atol=1e-15)
-    for probability in (0.001, 0.05, 0.3, 0.5, 0.9, 0.999):
-        expected = (cumulative < probability).sum(0)
-        np.testing.assert_array_equal(prediction.quantile(probability), expected)
 
 
 def test_an_interval_holds_at_least_what_it_says() -> None:

@@ -1,4 +1,4 @@
-"""Student's t and negative binomial counts: densities, probabilities, quantiles and moments against scipy's."""
+"""Student's t and counts: densities, probabilities, quantiles and moments against scipy's."""
 
 from typing import Any
 
@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 import gumdrop as gd
 from gumdrop import HomoscedasticNoise
-from gumdrop.likelihoods import NegativeBinomial, StudentT
+from gumdrop.likelihoods import NegativeBinomial, Poisson, StudentT
 from gumdrop.likelihoods.incomplete_beta import incomplete_beta
 from gumdrop.training import fit
 
@@ -25,21 +25,24 @@ def outputs(seed: int = 0) -> tuple[Tensor, Tensor]:
     return first + 1, 0.7 * second - 0.5
 
 
-def twin(likelihood: StudentT | NegativeBinomial, first: Tensor, second: Tensor) -> Any:
+def twin(likelihood: StudentT | NegativeBinomial | Poisson, first: Tensor, second: Tensor) -> Any:
     """The distributions of scipy, one for each draw, row and output."""
     if isinstance(likelihood, StudentT):
         return stats.t(likelihood.degrees, first.numpy(), np.exp(second.numpy() / 2))
+    if isinstance(likelihood, Poisson):
+        return stats.poisson(np.exp(first.numpy()))
     size = np.exp(-second.numpy())
     return stats.nbinom(size, size / (size + np.exp(first.numpy())))
 
 
-LIKELIHOODS = [StudentT(degrees=2.7), StudentT(degrees=30.0), NegativeBinomial()]
+LIKELIHOODS = [StudentT(degrees=2.7), StudentT(degrees=30.0), NegativeBinomial(), Poisson()]
 
 
 @pytest.mark.parametrize("likelihood", LIKELIHOODS, ids=repr)
 def test_a_mixture_is_that_of_scipy(likelihood) -> None:
     first, second = outputs()
-    prediction = likelihood.predict([torch.cat([first, second], -1)[:3], torch.cat([first, second], -1)[3:]], S)
+    output = first if isinstance(likelihood, Poisson) else torch.cat([first, second], -1)
+    prediction = likelihood.predict([output[:3], output[3:]], S)
     each = twin(likelihood, first, second)
     mean, variance = each.stats("mv")
     np.testing.assert_allclose(prediction.mean, mean.mean(0), rtol=1e-9)
@@ -49,7 +52,7 @@ def test_a_mixture_is_that_of_scipy(likelihood) -> None:
     y = torch.tensor(each.rvs(random_state=1)[0])
     of_draws = (each.logpdf if isinstance(likelihood, StudentT) else each.logpmf)(y.numpy()).sum(2)
     np.testing.assert_allclose(prediction.log_prob(y.double()), special.logsumexp(of_draws, 0) - np.log(S), rtol=1e-9)
-    torch.testing.assert_close(likelihood.nll(torch.cat([first, second], -1)[0], y), -torch.tensor(of_draws)[0])
+    torch.testing.assert_close(likelihood.nll(output[0], y), -torch.tensor(of_draws)[0])
     for value in (-1.0, 0.0, 0.4, 3.0, 40.0):
         np.testing.assert_allclose(prediction.cdf(torch.tensor(value)), each.cdf(value).mean(0), atol=1e-12)
     for p in PROBABILITIES:

@@ -1,4 +1,4 @@
-"""Student's t and counts: densities, probabilities, quantiles and moments against scipy's."""
+"""Mixtures of all kinds of numbers: densities, probabilities, quantiles and moments against scipy's."""
 
 from typing import Any
 
@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 import gumdrop as gd
 from gumdrop import HomoscedasticNoise
-from gumdrop.likelihoods import NegativeBinomial, Poisson, StudentT
+from gumdrop.likelihoods import Gaussian, Likelihood, NegativeBinomial, Poisson, StudentT
 from gumdrop.likelihoods.incomplete_beta import incomplete_beta
 from gumdrop.training import fit
 
@@ -25,17 +25,19 @@ def outputs(seed: int = 0) -> tuple[Tensor, Tensor]:
     return first + 1, 0.7 * second - 0.5
 
 
-def twin(likelihood: StudentT | NegativeBinomial | Poisson, first: Tensor, second: Tensor) -> Any:
+def twin(likelihood: Likelihood, first: Tensor, second: Tensor) -> Any:
     """The distributions of scipy, one for each draw, row and output."""
     if isinstance(likelihood, StudentT):
         return stats.t(likelihood.degrees, first.numpy(), np.exp(second.numpy() / 2))
+    if isinstance(likelihood, Gaussian):
+        return stats.norm(first.numpy(), np.exp(second.numpy() / 2))
     if isinstance(likelihood, Poisson):
         return stats.poisson(np.exp(first.numpy()))
     size = np.exp(-second.numpy())
     return stats.nbinom(size, size / (size + np.exp(first.numpy())))
 
 
-LIKELIHOODS = [StudentT(degrees=2.7), StudentT(degrees=30.0), NegativeBinomial(), Poisson()]
+LIKELIHOODS = [Gaussian(), StudentT(degrees=2.7), StudentT(degrees=30.0), NegativeBinomial(), Poisson()]
 
 
 @pytest.mark.parametrize("likelihood", LIKELIHOODS, ids=repr)
@@ -50,7 +52,7 @@ def test_a_mixture_is_that_of_scipy(likelihood) -> None:
     np.testing.assert_allclose(prediction.aleatoric, variance.mean(0), rtol=1e-9)
     np.testing.assert_allclose(prediction.std, (mean.var(0) + variance.mean(0)) ** 0.5, rtol=1e-9)
     y = torch.tensor(each.rvs(random_state=1)[0])
-    of_draws = (each.logpdf if isinstance(likelihood, StudentT) else each.logpmf)(y.numpy()).sum(2)
+    of_draws = (each.logpdf if likelihood.is_density else each.logpmf)(y.numpy()).sum(2)
     np.testing.assert_allclose(prediction.log_prob(y.double()), special.logsumexp(of_draws, 0) - np.log(S), rtol=1e-9)
     torch.testing.assert_close(likelihood.nll(output[0], y), -torch.tensor(of_draws)[0])
     for value in (-1.0, 0.0, 0.4, 3.0, 40.0):
@@ -58,10 +60,10 @@ def test_a_mixture_is_that_of_scipy(likelihood) -> None:
     for p in PROBABILITIES:
         quantile = prediction.quantile(p)
         assert (prediction.cdf(quantile + 1e-6) >= p).all()
-        below = quantile - (1e-6 if isinstance(likelihood, StudentT) else 1)
+        below = quantile - (1e-6 if likelihood.is_density else 1)
         assert (prediction.cdf(below) < p).all()
-    lower, upper = prediction.interval(0.9)
-    torch.testing.assert_close(torch.stack([lower, upper]), torch.stack([prediction.quantile(p) for p in (0.05, 0.95)]))
+    for found in (prediction.interval(0.9), prediction.interval()):
+        torch.testing.assert_close(found, tuple(prediction.quantile(p) for p in (0.05, 0.95)))
 
 
 @pytest.mark.parametrize("size", [1e-3, 0.5, 30.0, 1e5])

@@ -455,16 +455,6 @@ class TestRegression:
         np.testing.assert_allclose(prediction.log_prob(target), expected, rtol=1e-4)
         assert prediction.log_prob(target + 1e6).isfinite().all()  # no underflow to log 0
 
-    @pytest.mark.parametrize("coverage", [0.5, 0.9, 0.99])
-    def test_interval(self, model: nn.Module, x: Tensor, coverage: float) -> None:
-        prediction = gd.predict_regression(model, x, num_samples=50, seed=0)
-        low, high = prediction.interval(coverage)
-        assert (low < high).all()
-        np.testing.assert_allclose(prediction.cdf(high) - prediction.cdf(low), coverage, atol=1e-5)
-        np.testing.assert_allclose(prediction.cdf(low), 1 - prediction.cdf(high), atol=1e-5)  # central
-        default = prediction.interval()
-        np.testing.assert_allclose(prediction.cdf(default[1]) - prediction.cdf(default[0]), 0.9, atol=1e-5)
-
     def test_without_draws(self, model: nn.Module, x: Tensor) -> None:
         kept = gd.predict_regression(model, x, num_samples=30, seed=0)
         lean = gd.predict_regression(model, x, num_samples=30, seed=0, keep_draws=False)

@@ -556,16 +556,6 @@ class TestClassification:
             assert log_prob[index].item() == pytest.approx(naive, rel=1e-4)
         assert torch.equal(prediction.log_prob(target.to(torch.uint8)), log_prob)
 
-    def test_bounds_in_nats(self) -> None:
-        """Draws that are certain and disagree: all uncertainty is about the function, and at most log 2."""
-        model: Any = linear(1, 2, p=0.5, include=[""])  # its one unit, which is left unless it is named
-        model.weight.data, model.bias.data = torch.tensor([[200.0], [-200.0]]), torch.tensor([-200.0, 200.0])
-        prediction = gd.predict_classification(model, torch.ones(1, 1), num_samples=4000, seed=0)
-        assert prediction.predictive_entropy.item() == pytest.approx(math.log(2), rel=1e-3)
-        assert prediction.expected_entropy.item() == pytest.approx(0, abs=1e-6)
-        assert prediction.mutual_information.item() == pytest.approx(math.log(2), rel=1e-3)
-        np.testing.assert_allclose(prediction.probabilities, [[0.5, 0.5]], atol=0.03)
-
     def test_a_sure_function_has_no_information(self) -> None:
         model = linear(6, 3, p=0.5)
         set_logit(model.concrete_dropout, -60.0)

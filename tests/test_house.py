@@ -10,7 +10,7 @@ from builders import house
 BUDGETS = {
     "attribution": 1282,
     "cli": 1100,
-    "ensembles": 1685,
+    "ensembles": 1689,
     "estimators": 1319,
     "export": 1357,
     "functional": 413,
@@ -22,7 +22,7 @@ BUDGETS = {
     "objective": 347,
     "prediction": 1616,
     "tables": 7918,
-    "training": 2291,
+    "training": 2297,
     "views": 2888,
 }
 """Lines of a room. Lower a figure when lines go; raise one only with a word in the commit on what was not replaced."""

@@ -27,14 +27,15 @@ from gumdrop.likelihoods.target_scale import Kind
 from gumdrop.networks import set_strength
 from gumdrop.training.processes.group import process_group
 from gumdrop.training.progress import Show, part_of
-from gumdrop.training.strength import choose_strength, is_beyond_chance, mean_score
+from gumdrop.training.strength import choose_strength, is_beyond_chance, mean_and_error, mean_score
 
 PILOT_SHARE, LEAST_PILOT_STEPS, PILOT_MEMBERS = 1 / 5, 125, 5
 PILOT_ROWS = 10_000
 """Rows that rank the kinds; a longer table is sampled."""
 LEAST_GAIN, SHORT = 0.03, 0.4
 """Where a pilot gains less than so many nats per row on one of half its length, the part of a training that is enough:
-most of such a table is noise, which networks that train on learn by heart. Those in bins find fine structure late."""
+most of such a table is noise, which networks that train on learn by heart. Those in bins find fine structure late. With
+so few rows that the standard error of the gain is larger than this, the training has its full length."""
 EARLY, SHORTER = 0.4, 0.6
 """The same for classes, where the best epoch of half of all members lies in this first part of a pilot."""
 
@@ -131,9 +132,9 @@ def choose(
     known in part, such as times, the logarithm is tried first.
 
     Numbers for which a pilot of half the length is nearly as good are mostly noise: these are trained with the stronger
-    prior, and for a part of the usual epochs. Where the settings say how long or ask for fewer than five members, the
-    rows are many, targets are known in part, or bins are ahead, a pilot with that prior decides on it. Classes whose
-    pilot is best in an early epoch are trained for a part of the epochs, too.
+    prior and, where that is certain, for a part of the usual epochs. Where the settings say how long or ask for fewer
+    than five members, the rows are many, targets are known in part, or bins are ahead, a pilot with that prior decides
+    on it. Classes whose pilot is best in an early epoch are trained for a part of the epochs, too.
 
     Args:
         build: Builds one network.
@@ -175,8 +176,8 @@ def choose(
         found = pilots.best(pilots.run(other))
         if process_group().from_first(partial(is_beyond_chance, found.scores - pilot.scores, sample.weights)):
             chosen, pilot = other, found
-    if tells_noise and not chosen.bins_per_input and pilots.gain_of_length(chosen, pilot) < LEAST_GAIN:
-        return replace(chosen, share=SHORT, lengthscale=None)
+    if tells_noise and not chosen.bins_per_input:
+        return pilots.judged_by_length(chosen, pilot)
     if length and not likelihood.is_density and pilots.peak(fits) <= EARLY:
         return replace(chosen, share=SHORTER)
     return chosen
@@ -228,12 +229,15 @@ class _Pilots:
         means = [mean_score(fit.scores, self.training.rows.weights) for fit in fits]
         return fits[process_group().from_first(lambda: max(range(len(means)), key=means.__getitem__))]
 
-    def gain_of_length(self, kind: Architecture, pilot: EnsembleFit) -> float:
-        """Tell how many nats per row a pilot is ahead of one of half its length."""
+    def judged_by_length(self, kind: Architecture, pilot: EnsembleFit) -> Architecture:
+        """Return a kind, or where its pilot is hardly ahead of one of half its length, what most noise asks for."""
         settings = self.training.settings
         half = replace(settings, epochs=max(1, (settings.epochs or 1) // 2))
-        gain = pilot.scores - self.best(self.run(kind, settings=half, strengths=pilot.strengths)).scores
-        return process_group().from_first(lambda: mean_score(gain, self.training.rows.weights))
+        gains = pilot.scores - self.best(self.run(kind, settings=half, strengths=pilot.strengths)).scores
+        gain, error = process_group().from_first(lambda: mean_and_error(gains, self.training.rows.weights))
+        if gain >= LEAST_GAIN:
+            return kind
+        return replace(kind, share=SHORT if error < LEAST_GAIN else 1.0, lengthscale=None)
 
     def peak(self, fits: Sequence[EnsembleFit]) -> float:
         """Tell in which part of a pilot the best epoch of its members lies, the median of all strengths."""

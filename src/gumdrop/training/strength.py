@@ -43,9 +43,15 @@ def choose_strength(scores: Mapping[Strength, Tensor], weights: Tensor | None = 
 
 def is_beyond_chance(gains: Tensor, weights: Tensor | None = None) -> bool:
     """Tell whether gains of weighted rows, (N,), NaN for none, are above 0 by more than their standard error."""
-    mean = mean_score(gains, weights)
-    spread = mean_score((gains - mean).square(), weights)
-    return mean > (spread / gains.isfinite().sum().item()) ** 0.5
+    mean, error = mean_and_error(gains, weights)
+    return mean > error
+
+
+def mean_and_error(scores: Tensor, weights: Tensor | None = None) -> tuple[float, float]:
+    """Return what `mean_score` does, and its standard error."""
+    mean = mean_score(scores, weights)
+    spread = mean_score((scores - mean).square(), weights)
+    return mean, (spread / scores.isfinite().sum().item()) ** 0.5
 
 
 def mean_score(scores: Tensor, weights: Tensor | None = None) -> float:

@@ -218,10 +218,10 @@ class _Pilots:
         chosen, fits = plain, self.run(plain)
         for kind in (*binned, replace(plain, lengthscale=None)):
             if kind != plain and (kind.bins_per_input or chosen.bins_per_input or not tells_noise):
-                found = self.run(kind)
-                best = self.best([*fits, *found])
-                if any(best is each for each in found):
-                    chosen, fits = kind, found
+                fits_of_kind = self.run(kind)
+                best = self.best([*fits, *fits_of_kind])
+                if any(best is each for each in fits_of_kind):
+                    chosen, fits = kind, fits_of_kind
         return chosen, fits
 
     def best(self, fits: Sequence[EnsembleFit]) -> EnsembleFit:

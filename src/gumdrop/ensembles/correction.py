@@ -46,9 +46,9 @@ def noise_correlation(y: Tensor, prediction: RegressionPrediction, weights: Tens
     alone, gains = torch.eye(y.shape[1]).to(y), weights.new_zeros(len(SHARES), len(y))
     even, odd = slice(0, None, 2), slice(1, None, 2)
     for half, other in ((even, odd), (odd, even)):
-        found = _fitted(y[other], means[:, other], variances[:, other], weights[other])
+        correlation = _fitted(y[other], means[:, other], variances[:, other], weights[other])
         rows = (means[:, half], variances[:, half], prediction.scale, y[half])
-        tried = [log_correlated_density(*rows, torch.lerp(alone, found, share)) for share in SHARES]
+        tried = [log_correlated_density(*rows, torch.lerp(alone, correlation, share)) for share in SHARES]
         gains[:, half] = torch.stack(tried) - log_correlated_density(*rows, alone)
     best = int((gains @ weights).argmax())
     if not is_beyond_chance(gains[best], weights):
@@ -60,14 +60,14 @@ def _fitted(y: Tensor, means: Tensor, variances: Tensor, weights: Tensor) -> Ten
     """Correlation of the largest likelihood."""
     standardised, log_scale = (y - means) / variances.sqrt(), 0.5 * variances.log().sum(-1)
     alone = torch.eye(y.shape[1]).to(y)
-    found = alone
+    correlation = alone
     for _ in range(10):  # of expectation and maximisation; later ones would change little
-        square = torch.einsum("snd,de,sne->sn", standardised, torch.linalg.inv(found), standardised)
+        square = torch.einsum("snd,de,sne->sn", standardised, torch.linalg.inv(correlation), standardised)
         shares = torch.softmax(-0.5 * square - log_scale, dim=0) * weights
         total = (len(alone) + 1) * alone + torch.einsum("sn,snd,sne->de", shares, standardised, standardised)
         size = total.diagonal().rsqrt()
-        found = total * size * size[:, None]
-    return found
+        correlation = total * size * size[:, None]
+    return correlation
 
 
 class HeldOut(NamedTuple):
@@ -90,19 +90,19 @@ def settle(ensemble: Ensemble, rows: Rows, held_out: list[Tensor], seed: int, *,
     seen, prediction = torch.cat(places), type(outside[0]).joined(outside)
     if isinstance(ensemble, RegressionEnsemble):
         assert isinstance(prediction, RegressionPrediction)
-        found = _fit_noise(ensemble, rows, seen, prediction, folds, seed, is_kept=is_kept)
+        scores = _fit_noise(ensemble, rows, seen, prediction, folds, seed, is_kept=is_kept)
     else:
         assert isinstance(prediction, ClassificationPrediction)
         observed = _rows_on(device_of(ensemble), rows.y, seen)
-        found = HeldOut(prediction.log_prob(observed), prediction.standing(observed))
-    return HeldOut(*(_of_all_rows(len(rows), seen, each) for each in found))
+        scores = HeldOut(prediction.log_prob(observed), prediction.standing(observed))
+    return HeldOut(*(_of_all_rows(len(rows), seen, each) for each in scores))
 
 
 def _of_all_rows(num_rows: int, seen: Tensor, values: Tensor) -> Tensor:
     """Values of some rows, and NaN for all others."""
-    found = torch.full((num_rows, *values.shape[1:]), torch.nan)
-    found[seen.long()] = values.float().cpu()
-    return found
+    of_all = torch.full((num_rows, *values.shape[1:]), torch.nan)
+    of_all[seen.long()] = values.float().cpu()
+    return of_all
 
 
 def _fit_noise(
@@ -136,8 +136,8 @@ def _fit_noise(
         noisy, scaling = ensemble.noise.with_tail(plain), ensemble.scaling
     if isinstance(noisy, HurdlePrediction) or y_seen.shape[1] == noisy.mean.shape[1]:  # else the two ends of a range
         standing = scaling.in_units(noisy).standing(scaling.decoded(y_seen))
-    if (found := noise_correlation(y_seen, noisy, weights_seen)) is not None:
-        ensemble.noise.correlation = found.to(ensemble.noise.correlation)
+    if (correlation := noise_correlation(y_seen, noisy, weights_seen)) is not None:
+        ensemble.noise.correlation = correlation.to(ensemble.noise.correlation)
     if (count := len(ensemble.members)) > 1:
         noise = weighted_mean(prediction.aleatoric * factor, weights_seen)
         excess = 1 / len(folds[0]) - 1 / count  # of the spread in the mean of few members, beside that of all

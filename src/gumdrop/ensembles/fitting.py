@@ -119,8 +119,8 @@ def fit_ensembles(
     fits = []
     for i, (networks, each) in enumerate(zip(models, rows, strict=True)):
         outside = [held_out for _, held_out in folds[i]]
-        model, found = ensemble_of(networks, each, outside, settings, likelihood, scaling, is_kept=is_kept)
-        fits.append(EnsembleFit(model, results[i * count : (i + 1) * count], outside, *found))
+        model, scores = ensemble_of(networks, each, outside, settings, likelihood, scaling, is_kept=is_kept)
+        fits.append(EnsembleFit(model, results[i * count : (i + 1) * count], outside, *scores))
     return fits
 
 
@@ -131,9 +131,9 @@ def joined(fits: Sequence[EnsembleFit], rows: Rows, settings: EnsembleSettings, 
     members = [member for fit in fits for member in fit.model.members]
     outside = [held_out for fit in fits for held_out in fit.held_out]
     seen = replace(rows, y=scaling.encoded(rows.y))
-    model, found = ensemble_of(members, seen, outside, settings, likelihood, scaling)
+    model, scores = ensemble_of(members, seen, outside, settings, likelihood, scaling)
     strengths = tuple(strength for fit in fits for strength in fit.strengths)
-    return EnsembleFit(model, [result for fit in fits for result in fit.members], outside, *found, strengths)
+    return EnsembleFit(model, [result for fit in fits for result in fit.members], outside, *scores, strengths)
 
 
 def ensemble_of(
@@ -218,5 +218,5 @@ def fit_streamed_ensemble(
         members.append(member)
         results.append(result)
     everywhere = [torch.arange(len(held_out))] * count
-    ensemble, found = ensemble_of(members, held_out, everywhere, settings, likelihood, Scaling(scale))
-    return EnsembleFit(ensemble, results, everywhere, *found)
+    ensemble, scores = ensemble_of(members, held_out, everywhere, settings, likelihood, Scaling(scale))
+    return EnsembleFit(ensemble, results, everywhere, *scores)

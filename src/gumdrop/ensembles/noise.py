@@ -185,8 +185,8 @@ def _normal_quantiles(count: int) -> Tensor:
 
 def _noise_features(x: Tensor, mean: Tensor) -> Tensor:
     """Inputs, mean and its square for each output, shape (N, D, F + 2)."""
-    each = mean.unsqueeze(-1)
-    return torch.cat([x.unsqueeze(1).expand(-1, mean.shape[1], -1), each, each.square()], dim=-1)
+    column = mean.unsqueeze(-1)
+    return torch.cat([x.unsqueeze(1).expand(-1, mean.shape[1], -1), column, column.square()], dim=-1)
 
 
 def weighted_mean(values: Tensor, weights: Tensor) -> Tensor:

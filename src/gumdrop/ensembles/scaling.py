@@ -71,10 +71,10 @@ class Scaling:
 
     def decoded(self, seen: Tensor) -> Tensor:
         """Targets in their units, shape (N, D), of what networks see of them."""
-        found = self.scale.from_gaussian(seen * self.spread + self.center)
+        values = self.scale.from_gaussian(seen * self.spread + self.center)
         for place, atom in enumerate(self.scale.atoms, 1):
-            found = torch.where(seen[:, 1:] == place, atom, found[:, :1])
-        return found
+            values = torch.where(seen[:, 1:] == place, atom, values[:, :1])
+        return values
 
     def log_prob(self, prediction: RegressionPrediction, seen: Tensor) -> Tensor:
         """Log density of targets, (N,), in their units, without the way back, which would round what is small."""

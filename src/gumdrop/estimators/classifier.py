@@ -86,9 +86,9 @@ class ConcreteDropoutClassifier(ClassifierMixin, ConcreteDropoutEnsemble):
         self, inputs: np.ndarray, labels: np.ndarray, weights: np.ndarray, together: np.ndarray | None = None
     ) -> None:
         check_classification_targets(labels)
-        found = labels[weights > 0]
-        given = getattr(self, "_given", found[:0])
-        self.classes_ = np.unique(np.concatenate([found, given]) if len(given) else found)
+        present = labels[weights > 0]
+        given = getattr(self, "_given", present[:0])
+        self.classes_ = np.unique(np.concatenate([present, given]) if len(given) else present)
         if len(self.classes_) < 2:
             raise ValueError(f"a classifier needs rows of at least 2 classes, got the class {self.classes_.tolist()}")
         codes = np.searchsorted(self.classes_, np.where(weights > 0, labels, self.classes_[0]))

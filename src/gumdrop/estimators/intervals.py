@@ -78,10 +78,10 @@ def predict_interval(model: Any, X: ArrayLike, coverage: float = 0.9) -> tuple[n
 def _transformed_back(model: TransformedTargetRegressor, X: ArrayLike, quantiles: Sequence[float]) -> np.ndarray:
     """Quantiles in the units of the target: where its transform falls, those of the other end."""
     asked = sorted({*quantiles, *(1 - each for each in quantiles), 0.25, 0.75})
-    found = predict_quantiles(model.regressor_, X, asked)
-    if found.ndim != 2:
+    levels = predict_quantiles(model.regressor_, X, asked)
+    if levels.ndim != 2:
         raise ValueError("`model` must have one target behind its transform, got several: fit one model for each")
-    back = np.stack([model.transformer_.inverse_transform(each[:, None])[:, 0] for each in found.T], axis=1)
+    back = np.stack([model.transformer_.inverse_transform(each[:, None])[:, 0] for each in levels.T], axis=1)
     steps, rounding = np.diff(back, axis=1), 1e-9 * np.abs(back).max()  # a step back of less is one of rounding
     if not ((steps >= -rounding).all() or (steps <= rounding).all()):
         raise ValueError(

@@ -163,8 +163,8 @@ class ConcreteDropoutRegressor(MultiOutputMixin, RegressorMixin, ConcreteDropout
         Returns:
             Shape (n_samples, n_quantiles) or (n_samples, n_outputs, n_quantiles).
         """
-        found = self._over(X, lambda prediction: tuple(prediction.quantile(each) for each in quantiles))
-        return np.stack(found, axis=-1)
+        columns = self._over(X, lambda prediction: tuple(prediction.quantile(each) for each in quantiles))
+        return np.stack(columns, axis=-1)
 
     def predict_interval(self, X: ArrayLike, coverage: float = 0.9) -> tuple[np.ndarray, np.ndarray]:
         """Predict intervals that hold the target with a given probability.
@@ -252,10 +252,10 @@ class ConcreteDropoutRegressor(MultiOutputMixin, RegressorMixin, ConcreteDropout
     def _distribution(self, X: Any) -> RegressionPrediction:
         prediction = self._draw(X)
         scale, shift = (torch.from_numpy(each).to(prediction.mean) for each in (self._y_scale, self._y_center))
-        found: RegressionPrediction = prediction.rescale(scale, shift)
-        if found.scale == PLAIN:
-            return found
-        return found.on(replace(self._ends, kind=found.scale.kind, counts=found.scale.counts))  # 0 is 0
+        result: RegressionPrediction = prediction.rescale(scale, shift)
+        if result.scale == PLAIN:
+            return result
+        return result.on(replace(self._ends, kind=result.scale.kind, counts=result.scale.counts))  # 0 is 0
 
     def _over(self, X: Any, of: Callable[[RegressionPrediction], tuple[Tensor, ...]]) -> list[np.ndarray]:
         """Results for all rows, made of some at a time."""

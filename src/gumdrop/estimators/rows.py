@@ -166,9 +166,9 @@ def _stretches(values: np.ndarray, weights: np.ndarray) -> np.ndarray:
             f"`times` must hold numbers or dates without a time zone, got {values.dtype} such as {values[0]!r}: "
             "convert it, as with pandas.to_datetime(times, utc=True).tz_localize(None)"
         )
-    found = stretches_of(values, weights)
-    if found is None:
+    stretches = stretches_of(values, weights)
+    if stretches is None:
         raise ValueError(
             "`times` must tell rows apart, got the same time in nearly all rows: give another column, or leave it away"
         )
-    return found
+    return stretches

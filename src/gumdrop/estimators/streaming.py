@@ -80,23 +80,25 @@ def open_columns(
     if not names or target in names:
         raise ValueError(f"`columns` must name columns other than the target {target!r}, got {names}")
     # So many rows do not train: they set the noise of numbers, and pick the epoch.
-    found = survey(stream, target, columns=names, sample_rows=4096, seed=seed)
-    if found.num_known < MIN_ROWS:
-        raise ValueError(f"an ensemble needs at least {MIN_ROWS} rows beside the held-out ones, got {found.num_known}")
+    summary = survey(stream, target, columns=names, sample_rows=4096, seed=seed)
+    if summary.num_known < MIN_ROWS:
+        raise ValueError(
+            f"an ensemble needs at least {MIN_ROWS} rows beside the held-out ones, got {summary.num_known}"
+        )
     for name in names:
-        _check_numbers(found, name)
-    return StreamedColumns(stream, found, names, target)
+        _check_numbers(summary, name)
+    return StreamedColumns(stream, summary, names, target)
 
 
-def _check_numbers(found: Survey, name: str) -> None:
+def _check_numbers(summary: Survey, name: str) -> None:
     """Refuse what estimators refuse in arrays: texts, missing cells and infinities."""
-    sampled, moments = found.sample[name], found.moments.get(name, Moments())
+    sampled, moments = summary.sample[name], summary.moments.get(name, Moments())
     if not pd.api.types.is_numeric_dtype(sampled):
         raise ValueError(
             f"column {name!r} must hold numbers, got {str(sampled.iloc[0])!r}: leave it out with `columns`, encode it, "
             "or use `gumdrop fit --stream`, which does so"
         )
-    if missing := found.num_known - moments.count + int(sampled.isna().sum()):
+    if missing := summary.num_known - moments.count + int(sampled.isna().sum()):
         raise ValueError(
             f"column {name!r} must have no missing cells, got {missing}: fill them, leave it out with `columns`, or "
             "use `gumdrop fit --stream`, which fills them"

@@ -106,8 +106,8 @@ def end_pass(model: nn.Module, args: Any, output: Any) -> None:
 
 
 def _uses(model: nn.Module) -> list[SiteUse]:
-    found = (vars(module).get("use") for module in model.modules())
-    return [use for use in found if isinstance(use, SiteUse)]
+    uses = (vars(module).get("use") for module in model.modules())
+    return [use for use in uses if isinstance(use, SiteUse)]
 
 
 def drawn_once(use: SiteUse, key: Any, draw: Callable[[], Drawn]) -> Drawn:

@@ -68,7 +68,7 @@ def choose(
     named: frozenset[str],
 ) -> Candidates:
     """Split the modules with weights."""
-    found = Candidates({}, {}, {})
+    candidates = Candidates({}, {}, {})
     inside, idle = set_aside(model)
     input_dims: dict[int, int] = {}
     users = Counter(id(weight) for module in model.modules() for weight in module.parameters(recurse=False))
@@ -91,12 +91,12 @@ def choose(
         if isinstance(module, nn.Embedding) and users[id(module.weight)] > 1:
             reason = reason or "shares its weight with another module"
         if not (reason or surprise):
-            found.layers[name] = module
+            candidates.layers[name] = module
         elif is_parametrized(module) or next(module.parameters(recurse=False), None) is not None:
-            found.left[name] = reason or cast(str, surprise)
+            candidates.left[name] = reason or cast(str, surprise)
             if not reason:
-                found.unexpected[name] = found.left[name]
-    return found
+                candidates.unexpected[name] = candidates.left[name]
+    return candidates
 
 
 def set_aside(model: nn.Module) -> tuple[set[int], dict[int, str]]:

@@ -80,8 +80,8 @@ def parts_of(network: nn.Module) -> Parts | None:
         return None  # one weight of several layers has one gradient
     if noise is not None and noise.gamma_prior is not None:
         return None
-    found = Parts(encoding, layers, next(iter(activations), None), noise)
-    return found if found.sites else None
+    dense = Parts(encoding, layers, next(iter(activations), None), noise)
+    return dense if dense.sites else None
 
 
 def _is_known(layer: nn.Linear, is_first: bool) -> bool:

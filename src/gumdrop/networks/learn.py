@@ -251,11 +251,11 @@ def _matches(name: str, patterns: Sequence[str]) -> bool:
 
 def _time_first_modules(model: nn.Module) -> set[int]:
     """Find what has the batch in dimension 1 of its inputs: layers and dropout of time-first transformer layers."""
-    found: set[int] = set()
+    modules: set[int] = set()
     for module in model.modules():
         if isinstance(module, nn.MultiheadAttention) and not module.batch_first:
-            found.add(id(module))
+            modules.add(id(module))
         if isinstance(module, (nn.TransformerEncoderLayer, nn.TransformerDecoderLayer)):
             if not module.self_attn.batch_first:
-                found.update(id(child) for child in module.children() if isinstance(child, (nn.Linear, nn.Dropout)))
-    return found
+                modules.update(id(child) for child in module.children() if isinstance(child, (nn.Linear, nn.Dropout)))
+    return modules

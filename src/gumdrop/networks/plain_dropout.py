@@ -33,13 +33,13 @@ def take_over(
     start: dict[str, float] = {}
     replaced: dict[str, str] = {}
     names = {id(layer): name for name, layer in layers.items()}
-    for each in neighbours:
-        if each.behind and all(id(layer) in names for layer in each.behind) and each.p < 1:
-            fed = list(dict.fromkeys(names[id(layer)] for layer in each.behind))
-            if each.p > 0:
-                start.update(dict.fromkeys(fed, each.p))
-            how = f"starts from p = {each.p:g}" if each.p > 0 else "(its p was 0)"
-            replaced[each.name] = f"{', '.join(fed)} {how}"
+    for neighbour in neighbours:
+        if neighbour.behind and all(id(layer) in names for layer in neighbour.behind) and neighbour.p < 1:
+            fed = list(dict.fromkeys(names[id(layer)] for layer in neighbour.behind))
+            if neighbour.p > 0:
+                start.update(dict.fromkeys(fed, neighbour.p))
+            how = f"starts from p = {neighbour.p:g}" if neighbour.p > 0 else "(its p was 0)"
+            replaced[neighbour.name] = f"{', '.join(fed)} {how}"
     return start, replaced
 
 

@@ -73,11 +73,11 @@ def set_strength(model: Model, strength: float, *, include: Sequence[str] = ("*"
     """
     if not 0 < strength < math.inf:
         raise ValueError(f"`strength` must be a positive number, got {strength}; 1 is the posterior of the ELBO")
-    found = [block for block in _blocks(model) if any(fnmatch.fnmatchcase(block.name, each) for each in include)]
-    if not found:
+    blocks = [block for block in _blocks(model) if any(fnmatch.fnmatchcase(block.name, each) for each in include)]
+    if not blocks:
         names = [block.name for block in _blocks(model)]
         raise ValueError(f"no site of `model` has a name like {list(include)}; they are {', '.join(names[:5])}, ...")
-    for block in found:
+    for block in blocks:
         block.site.strength = float(strength)
     return model
 

@@ -45,18 +45,18 @@ def dropout_neighbours(model: nn.Module, leaves: tuple[type[nn.Module], ...]) ->
     """Find what stands around each ``nn.Dropout*``, as far as that is known."""
     seen: set[int] = set()
     for prefix, part, graphs in _traceable_parts(model, "", leaves):
-        found: dict[int, Neighbours] = {}
+        neighbours: dict[int, Neighbours] = {}
         for graph in graphs:
             for node in graph.nodes:
                 dropout = _module_of(part, node)
                 if isinstance(dropout, _DropoutNd):
-                    around = found.setdefault(id(dropout), Neighbours("", dropout, dropout.p, [], []))
+                    around = neighbours.setdefault(id(dropout), Neighbours("", dropout, dropout.p, [], []))
                     around.before.append(_module_of(part, node.args[0]) if node.args else None)
                     around.behind.extend(_consumers_of(part, node))
         for name, module in part.named_modules(remove_duplicate=False):
-            if id(module) in found:
+            if id(module) in neighbours:
                 seen.add(id(module))
-                yield found[id(module)]._replace(name=prefix + name)
+                yield neighbours[id(module)]._replace(name=prefix + name)
     for name, module in model.named_modules():
         for place, dropout, p, layers in _in_text(module):
             if id(dropout) not in seen:
@@ -147,11 +147,11 @@ def _traceable_parts(
 
 def readers(module: nn.Module, child: str) -> list[str | None]:
     """Name the children that read what is dropped by a child, or at a number; None for each use of another kind."""
-    found: list[str | None] = []
+    names: list[str | None] = []
     for function in methods_that_read(type(module), child):
         tree = _tree_of(function)
-        found.extend([None] if tree is None else _readers(tree, child))
-    return found
+        names.extend([None] if tree is None else _readers(tree, child))
+    return names
 
 
 @functools.lru_cache(maxsize=512)

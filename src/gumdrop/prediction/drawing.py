@@ -101,17 +101,17 @@ class Stochastic(NamedTuple):
     def of(cls, model: nn.Module, *, maskless: bool) -> "Stochastic":
         """Look for it; ``maskless`` says whether dropout counts that cannot be given masks."""
         modules = list(model.modules())
-        found = cls(
+        parts = cls(
             sites_of(model),
             [m for m in modules if isinstance(m, (nn.Dropout, nn.Dropout1d, nn.Dropout2d, nn.Dropout3d)) and m.p > 0],
             [m for m in modules if maskless and inner_dropout(m)],
         )
-        if not any(found):
+        if not any(parts):
             raise ValueError(
                 "`model` has no dropout that can be drawn, so all draws would be the same; convert it with "
                 "`gumdrop.learn_dropout(model)`"
             )
-        return found
+        return parts
 
     @property
     def num_masked(self) -> int:
@@ -217,9 +217,9 @@ def draw(model: Model, *, seed: int | None = None, fresh: bool = False, shared: 
         >>> bool(function(x) == function(x)), bool(sampler(x) == sampler(x))
         (True, False)
     """
-    found = Stochastic.of(model, maskless=fresh)
-    check_rates(found.learned, model)
-    noise = MaskNoise(found.num_masked, seed)
+    parts = Stochastic.of(model, maskless=fresh)
+    check_rates(parts.learned, model)
+    noise = MaskNoise(parts.num_masked, seed)
     drawn, sites, drops = switched_on(model, noise, maskless=fresh, fresh=fresh, shared=shared or not fresh)
     for number, site in enumerate(sites):
         if fresh:
@@ -228,7 +228,7 @@ def draw(model: Model, *, seed: int | None = None, fresh: bool = False, shared: 
             site.factor_source = _Lasting(site, noise, number)
     for drop in drops:
         drawn.register_forward_pre_hook(drop.restart)
-    if found.inside and fresh:
+    if parts.inside and fresh:
         vars(drawn)["forward"] = functools.partial(
             _with_own_randomness, drawn.forward, OwnRandomness(model, noise.seed)
         )
@@ -245,12 +245,12 @@ def switched_on(
 ) -> tuple[Model, list[ConcreteDropout], list[PlainDrop]]:
     """Build a twin of a model whose plain dropout is on, and whose sites wait for their factors."""
     twin = twin_of(model)
-    found = Stochastic.of(twin, maskless=maskless)
-    first = len(found.learned)
-    drops = [PlainDrop(plain, noise, first + i, fresh, shared) for i, plain in enumerate(found.plain)]
+    parts = Stochastic.of(twin, maskless=maskless)
+    first = len(parts.learned)
+    drops = [PlainDrop(plain, noise, first + i, fresh, shared) for i, plain in enumerate(parts.plain)]
     for drop in drops:
         vars(drop.site)["forward"] = drop
-    for module in found.inside:
+    for module in parts.inside:
         module.training = True
     keep_asking(twin)
-    return cast(Model, twin), found.learned, drops
+    return cast(Model, twin), parts.learned, drops

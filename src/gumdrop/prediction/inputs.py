@@ -95,8 +95,10 @@ def arguments(
             raise TypeError(f"`{name}` must hold tensors with rows in dimension 0, got {what} at {key!r}; {way_out}")
     lengths = [value.shape[0] for value in rows.values()]  # not len, which would fix the rows of an exported model
     if not lengths or lengths[0] == 0 or any(length != lengths[0] for length in lengths):
-        found = sorted(set(lengths))
-        raise ValueError(f"`{name}` must hold tensors with the same number of rows, at least 1, got {found}; {way_out}")
+        counts = sorted(set(lengths))
+        raise ValueError(
+            f"`{name}` must hold tensors with the same number of rows, at least 1, got {counts}; {way_out}"
+        )
     return Arguments(rows, {key: value for key, value in given.items() if key in without})
 
 

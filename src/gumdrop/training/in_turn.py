@@ -25,13 +25,13 @@ class InTurn(nn.Module):
     ) -> tuple[Tensor, Tensor]:
         """Leave the gradient of a loss plus the KL over N in the parameters, and give both of each model, (models,)."""
         self.zero_grad()
-        found = []
+        terms = []
         for model, inputs, targets, count in zip(self.models, x, y, num_data, strict=True):
             nll = likelihood.nll(model(inputs), targets).mean()
             kl = kl_divergence(model, num_data=count, lengthscale=lengthscale)
             (nll + kl / count).backward()
-            found.append(torch.stack([nll.detach(), kl.detach()]))
-        losses, kls = torch.stack(found, dim=1)
+            terms.append(torch.stack([nll.detach(), kl.detach()]))
+        losses, kls = torch.stack(terms, dim=1)
         return losses, kls
 
     def clip(self, max_norm: float) -> None:
@@ -43,12 +43,12 @@ class InTurn(nn.Module):
     def drawn(self, x: Tensor, num_samples: int, seed: int | None) -> Tensor:
         """Outputs under Bernoulli masks, (models, S, B, ...): of functions by their seed, or a mask for each row."""
         outputs = []
-        for model, each in zip(self.models, x, strict=True):
+        for model, rows in zip(self.models, x, strict=True):
             if seed is None:
                 function = draw(model, seed=int(torch.randint(2**31, ())), fresh=True, shared=False)
-                outputs.append(torch.stack([function(each) for _ in range(num_samples)]))
+                outputs.append(torch.stack([function(rows) for _ in range(num_samples)]))
             else:
-                outputs.append(torch.stack([draw(model, seed=seed + i)(each) for i in range(num_samples)]))
+                outputs.append(torch.stack([draw(model, seed=seed + i)(rows) for i in range(num_samples)]))
         return torch.stack(outputs)
 
     def noises(self) -> list[Tensor]:

@@ -204,8 +204,8 @@ class _Single(Learner):
                     continue
                 draws = torch.cat(list(drawn(model, x, num_samples, seed, 4096, None, has_parts=False)))
                 nll = torch.stack([self.likelihood.nll(output, y) for output in draws])
-                each = math.log(num_samples) - torch.logsumexp(-nll, dim=0)
-                total += torch.stack([each.sum().to(total.dtype), total.new_full((), len(x))])
+                nll_of_rows = math.log(num_samples) - torch.logsumexp(-nll, dim=0)
+                total += torch.stack([nll_of_rows.sum().to(total.dtype), total.new_full((), len(x))])
         score, count = group.sum(total).tolist()
         return [float(score / count)]
 

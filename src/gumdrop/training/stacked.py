@@ -153,13 +153,13 @@ def fit_shared(
             progress=group.is_first and progress,
             **options,
         )
-    found: dict[int, FitResult] = {}
+    of_all: dict[int, FitResult] = {}
     for part in group.gather([(i, models[i].state_dict(), result) for i, result in zip(mine, results, strict=True)]):
         for i, weights, result in part:
             models[i].load_state_dict(weights)
             models[i].eval()
-            found[i] = result
-    return [found[i] for i in range(len(models))]
+            of_all[i] = result
+    return [of_all[i] for i in range(len(models))]
 
 
 def _check_rows(
@@ -195,14 +195,14 @@ def _check_held_out(settings: TrainingSettings, keep_best: bool, held_out: Seque
 
 def _stacked(models: Sequence[nn.Module], num_dims: int) -> StackedMLP | InTurn:
     """Stack models if they can be, and their inputs have so many dimensions."""
-    found = stack(models) if num_dims == 2 else None
+    stacked = stack(models) if num_dims == 2 else None
     strengths = {tuple(block.site.strength for block in dropout_blocks(model)) for model in models}
-    if found is None and len(models) > 1 and len(strengths) == 1:
+    if stacked is None and len(models) > 1 and len(strengths) == 1:
         warn(
             "the models are trained one after the other: only dense networks of one shape, with a learned rate in "
             "front of each layer, can be stacked"
         )
-    return InTurn(models) if found is None else found
+    return InTurn(models) if stacked is None else stacked
 
 
 def _encoded(

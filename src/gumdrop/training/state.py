@@ -130,8 +130,8 @@ class TrainingState:
 
     def _load(self, path: Path, contents: bytes) -> None:
         state = read_checkpoint(path, contents)
-        found = state["settings"]  # a file of an earlier version does not name them all
-        changed = {name: (found[name], value) for name, value in self.settings.items() if name in found}
+        earlier = state["settings"]  # a file of an earlier version does not name them all
+        changed = {name: (earlier[name], value) for name, value in self.settings.items() if name in earlier}
         changed = {name: pair for name, pair in changed.items() if pair[0] != pair[1]}
         if changed:
             texts = [

@@ -39,10 +39,10 @@ class Source:
         """Variance that reaches an output with these slopes, one for each row."""
         total = (slopes.square() * self.independent).flatten(1).sum(1)
         if self.odds is not None:
-            each = slopes * self.mean.detach()
-            shared = [dim for dim in range(1, each.ndim) if self.odds.shape[dim] == 1 < each.shape[dim]]
-            each = each.sum(shared, keepdim=True) if shared else each
-            total = total + (each.square() * self.odds).flatten(1).sum(1)
+            pushes = slopes * self.mean.detach()
+            shared = [dim for dim in range(1, pushes.ndim) if self.odds.shape[dim] == 1 < pushes.shape[dim]]
+            pushes = pushes.sum(shared, keepdim=True) if shared else pushes
+            total = total + (pushes.square() * self.odds).flatten(1).sum(1)
         return total
 
 

@@ -93,8 +93,8 @@ class ProcessGroup:
         dist.broadcast_object_list(box, src=0, group=self.channel)
         if box[1] is not None:
             raise box[1]
-        found: T = box[0]
-        return found
+        value: T = box[0]
+        return value
 
     def batch_shards(
         self, data: tuple[Arguments, Tensor] | DataLoader[Any], batch_size: int, accumulate: int, noise_seed: int

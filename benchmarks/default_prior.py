@@ -116,9 +116,8 @@ class Bert(nn.Module):
     def __init__(self) -> None:
         super().__init__()
         sizes = {"vocab_size": 5000, "hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4}
-        config = BertConfig(
-            **sizes, intermediate_size=256, num_labels=2, hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0
-        )
+        sizes |= {"intermediate_size": 256, "num_labels": 2}
+        config = BertConfig(**sizes, hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0)
         self.bert = BertForSequenceClassification(config)
 
     def forward(self, x: Tensor) -> Tensor:
@@ -211,7 +210,8 @@ def scores(model: nn.Module, x: Tensor, y: Tensor, *, learned: bool) -> dict[str
         drawn = gd.sample(model, x, num_samples=NUM_SAMPLES, seed=0) if learned else model(x).unsqueeze(0)
     model.train()
     if y.is_floating_point():
-        nll = torch.stack([gd.gaussian_nll(*each.chunk(2, -1), y) for each in drawn])
+        mean, log_variance = drawn.chunk(2, -1)
+        nll = torch.stack([gd.gaussian_nll(*draw, y) for draw in zip(mean, log_variance, strict=True)])
         return {"nats": float((math.log(len(drawn)) - torch.logsumexp(-nll, 0)).mean())}
     p = drawn.softmax(-1).mean(0)
     return {"nats": float(gd.categorical_nll(p.log(), y).mean()), "accuracy": float((p.argmax(1) == y).float().mean())}
@@ -230,7 +230,8 @@ def train(part: Part, arm: str, seed: int, folder: Path) -> Iterator[dict[str, A
         for rows in torch.randperm(len(x)).split(BATCH_SIZE):
             output = model(x[rows])
             if y.is_floating_point():
-                nll = gd.gaussian_nll(*output.chunk(2, -1), y[rows])
+                mean, log_variance = output.chunk(2, -1)
+                nll = gd.gaussian_nll(mean, log_variance, y[rows])
             else:
                 nll = gd.categorical_nll(output, y[rows])
             loss = gd.negative_elbo(nll, model, num_data=len(x), **options).total if learned else nll.mean()

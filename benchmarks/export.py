@@ -19,6 +19,7 @@ from torch import Tensor
 from gumdrop.export import export_model, export_table
 from gumdrop.export.graphs import Graph, ModelGraph
 from gumdrop.export.table_graph import TableGraph
+from gumdrop.likelihoods import Categorical, Gaussian
 from gumdrop.networks import mlp
 from gumdrop.tables import load_table_model
 from gumdrop.tables.fitting.fit import FitSettings, fit_table
@@ -52,7 +53,7 @@ def network(classes: bool) -> tuple[Callable[..., Graph], Callable[..., Path], T
     model = mlp(x.shape[1], 10 if classes else 2)
     likelihood = "categorical" if classes else "gaussian"
     fit(model, (x, y), likelihood=likelihood, epochs=EPOCHS, seed=SEED)
-    graph = partial(ModelGraph, model, x, likelihood=likelihood)
+    graph = partial(ModelGraph, model, x, likelihood=Categorical() if classes else Gaussian())
     return graph, partial(export_model, model, x, likelihood=likelihood), x
 
 
@@ -68,7 +69,7 @@ def exactness(graph: Callable[..., Graph], export: Callable[..., Path], x: Tenso
     """Differences from torch at 1,000 draws: with the same noise, and with free noise on average over calls."""
     fixed = graph(variant="noise", num_samples=1000)
     noise = torch.rand(fixed.num_samples, fixed.num_noise, generator=torch.Generator().manual_seed(SEED))
-    file = session(export(place, variant="noise", num_samples=100))
+    file = session(export(place, variant="noise", num_samples=1000))
     theirs = file.run(None, {fixed.input_names[0]: x.numpy(), "noise": noise.numpy()})
     ours = fixed(x, noise)
     same = {

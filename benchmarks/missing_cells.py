@@ -29,6 +29,7 @@ from gumdrop.likelihoods import Gaussian, RegressionPrediction
 from gumdrop.tables import TableModel, load_table_model
 from gumdrop.tables.cells import completer, mark_unknown
 from gumdrop.tables.fitting.settings import FitSettings
+from gumdrop.tables.model_file import save_model
 from gumdrop.tables.reading.spelling import plain_numbers
 from gumdrop.tables.schema.inference import infer_schema, with_statistics
 from gumdrop.tables.task import task_of
@@ -109,7 +110,7 @@ def fitted(place: Path, train: pd.DataFrame, count: int) -> TableModel:
     found = fit(build, rows, settings, Gaussian(), architecture=architecture)
     model = TableModel(schema, found.model, architecture.hidden, background=background)
     place.mkdir(parents=True, exist_ok=True)
-    model.save(place)
+    save_model(model, place)
     return model
 
 

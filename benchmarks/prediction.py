@@ -266,12 +266,12 @@ def compare_moments(folder: Path) -> list[dict[str, Any]]:
 
 def by_slopes(model: nn.Module, x: Tensor) -> gd.likelihoods.RegressionPrediction:
     """Predict without sampling as networks of many units or high rates do."""
-    rare = propagation.drops_are_rare
-    propagation.drops_are_rare = lambda layers: False
+    rare = propagation._drops_are_rare
+    propagation._drops_are_rare = lambda layers: False
     try:
         return gd.predict_regression(model, x, method="moments")
     finally:
-        propagation.drops_are_rare = rare
+        propagation._drops_are_rare = rare
 
 
 def _moments_of(model: nn.Module, x: Tensor) -> dict[str, Any]:

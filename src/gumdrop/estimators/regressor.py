@@ -209,7 +209,7 @@ class ConcreteDropoutRegressor(MultiOutputMixin, RegressorMixin, ConcreteDropout
             noise = noise @ torch.linalg.cholesky(prediction.correlation).cpu().numpy().T
         if scale.cuts and scale.kind != "censored":  # from what is left above the bound
             least = ndtr((scale.floor - mean) / std)
-            noise = ndtri(least + (1 - least) * random.uniform(size=mean.shape)).clip(max=8.0)
+            noise = ndtri(least + (1 - least) * random.uniform(size=mean.shape)).clip(max=8.0)  # deviations
             noise = np.maximum(noise, (scale.floor - mean) / std)  # however far the floor is
         values = scale.from_gaussian(torch.from_numpy(mean + std * noise)).numpy()
         if scale.counts:

@@ -126,10 +126,10 @@ def choose(
 
     Each member of such a pilot holds another fifth of the rows out, so that all rows judge. A kind is as good as with
     the best of the strengths of dropout that are tried later: some are ahead only where it is weak. Bins are not tried
-    where ridge regression tells that they lose. If targets have a
-    lower bound, the best kind is also tried on their square root and their logarithm, and censored where the bound is
-    the one value that many rows share; one of these is chosen if it is better by more than chance. Of targets that are
-    known in part, such as times, the logarithm is tried first.
+    where ridge regression tells that they lose. If targets have a lower bound, the best kind is also tried on their
+    square root and their logarithm, and censored where the bound is the one value that many rows share; one of these is
+    chosen if it is better by more than chance. Of targets that are known in part, such as times, the logarithm is tried
+    first.
 
     Numbers for which a pilot of half the length is nearly as good are mostly noise: these are trained with the stronger
     prior and, where that is certain, for a part of the usual epochs. Where the settings say how long or ask for fewer

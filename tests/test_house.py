@@ -21,7 +21,7 @@ BUDGETS = {
     "networks": 1801,
     "objective": 347,
     "prediction": 1618,
-    "tables": 7918,
+    "tables": 7919,
     "training": 2297,
     "views": 2888,
 }

@@ -124,9 +124,9 @@ def split_column(
             )
         values = numbers_of(name, cells)
     else:
-        order = as_dates.order or dates
+        order = as_dates.with_order(dates)
         if order is None:
-            raise TableError(f"`--split-by {name}`: {as_dates.why}; add --dates day-first or month-first")
+            raise TableError(f"`--split-by {name}`: {as_dates.why}; {as_dates.way_out}")
         values = parse_dates(cells, order)
         refuse(name, cells, np.isnan(values), "no day of the calendar from {} to {}".format(*YEARS))
     return SplitColumn(name, kind, values, cells)

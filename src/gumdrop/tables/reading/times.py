@@ -20,6 +20,7 @@ DatePart = Literal["season", "weekday", "hour"]
 """Cycles that dates may go through."""
 YEARS = (1678, 2261)
 """First and last year whose every day pandas tells in nanoseconds; what lies beyond mostly stands for no date."""
+SAY_THE_ORDER = "add --dates day-first or month-first"
 
 
 class Dates(NamedTuple):
@@ -27,8 +28,14 @@ class Dates(NamedTuple):
 
     order: Order | None
     """The order of day, month and year; None if it cannot be told."""
-    why: str
+    why: str = ""
     """Why it cannot be told; empty otherwise."""
+    way_out: str = SAY_THE_ORDER
+    """What then to do."""
+
+    def with_order(self, given: Order | None) -> Order | None:
+        """Return the order; where it is all that is missing, the one that is given, if any."""
+        return given if self.order is None and self.way_out == SAY_THE_ORDER else self.order
 
 
 def order_of(column: pd.Series) -> Dates | None:
@@ -46,22 +53,24 @@ def order_of(column: pd.Series) -> Dates | None:
         'day and month cannot be told apart'
     """
     if pd.api.types.is_datetime64_any_dtype(column):
-        return Dates("year-first", "")
+        return Dates("year-first")
     texts = [_to_the_day(str(value)) for value in column.dropna().unique()]
     if not texts:
         return None
     if all(map(_YEAR_FIRST.fullmatch, texts)):
-        return Dates("year-first", "")
+        return Dates("year-first")
+    if all(map(_NAMED_MONTH.fullmatch, texts)):
+        return Dates(None, "the month is a name", "write them like 2024-01-31")
     last = [match for text in texts if (match := _YEAR_LAST.fullmatch(text) or _YEAR_FIRST.fullmatch(text))]
     if len(last) < len(texts):
         short = all(_SHORT_YEAR.fullmatch(text) or _YEAR_LAST.fullmatch(text) for text in texts)
-        return Dates(None, "the year has two digits") if short else None
+        return Dates(None, "the year has two digits", "write the years in full") if short else None
     pairs = [(int(match[1]), int(match[3]), match[2]) for match in last if len(match[1]) < 4]
     day_first = any(first > 12 or mark == "." for first, _, mark in pairs)
     month_first = any(second > 12 for _, second, _ in pairs)
     if day_first == month_first:
         return Dates(None, "they mix two orders" if day_first else "day and month cannot be told apart")
-    return Dates("day-first" if day_first else "month-first", "")
+    return Dates("day-first" if day_first else "month-first")
 
 
 def parse_dates(column: pd.Series, order: Order) -> np.ndarray:
@@ -123,6 +132,8 @@ Cycle = Literal["month", "weekday", "time of day"]
 _MONTHS = ["january", "february", "march", "april", "may", "june", "july", "august", "september", "october", "november",
            "december"]
 # fmt: on
+_MONTH = rf"(?:{'|'.join(name[:3] for name in _MONTHS)})[a-z]*\.?"
+_NAMED_MONTH = re.compile(rf"\d\d?[ -]{_MONTH}[ -]\d{{2,4}}|{_MONTH} \d\d?,? \d{{4}}", re.IGNORECASE)
 _WEEKDAYS = ["monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday"]
 _SHORT = {"sept": "september", "tues": "tuesday", "wednes": "wednesday", "thur": "thursday", "thurs": "thursday"}
 _CLOCK_TIME = re.compile(r"(\d{1,2}):([0-5]\d)(?::([0-5]\d(?:[.,]\d+)?))?(?:\s*([ap])\.?m\.?)?", re.IGNORECASE)

@@ -39,12 +39,7 @@ FEW_DISTINCT = 10
 _MANY_DISTINCT = 50  # beyond here text that rarely repeats is taken for free text or an identifier
 _MAX_CATEGORIES = 1000
 _OFTEN, _MOST_COMMON = 10, 300  # rows of a label that is common, and how many of these are told apart
-_MONTH = "(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]*\\.?"
-_UNREAD = {
-    r"-?\d+ days [+-]?\d\d:\d\d:\d\d(?:\.\d+)?": "durations, {}: give them as numbers, such as hours",
-    rf"(?i)\d\d?[ -]{_MONTH}[ -]\d{{2,4}}|{_MONTH} \d\d?,? \d{{4}}": "dates, {}: write them like 2024-01-31",
-}
-"""Texts that say a time in a way that is not read, and would be categories that no later row has."""
+_DURATION = re.compile(r"-?\d+ days [+-]?\d\d:\d\d:\d\d(?:\.\d+)?")  # as pandas writes it
 _LEAST_LABELS = 10  # rows from which on texts that all differ are an identifier
 
 
@@ -140,15 +135,10 @@ def _infer_column(name: str, column: pd.Series, dates: Order | None) -> Column:
 def _date_order(name: str, column: pd.Series, given: Order | None) -> Order | None:
     if pd.api.types.is_numeric_dtype(column) or (spelling := order_of(column)) is None:
         return None
-    if spelling.order is None and given is not None and spelling.why != "the year has two digits":
-        return given
-    if spelling.order is None:
-        ways = "write the years in full" if "two digits" in spelling.why else "add --dates day-first or month-first"
-        first = str(column.dropna().iloc[0])
-        raise TableError(
-            f"column {name!r} holds dates such as {first!r}, but {spelling.why}: {ways}, or {drop_it(name)}"
-        )
-    return spelling.order
+    if (order := spelling.with_order(given)) is None:
+        but = f"{spelling.why}: {spelling.way_out}, or {drop_it(name)}"
+        raise TableError(f"column {name!r} holds dates such as {str(column.dropna().iloc[0])!r}, but {but}")
+    return order
 
 
 def _infer_target(name: str, column: pd.Series, task: Task | None) -> Target:
@@ -248,9 +238,9 @@ def categories_of(name: str, column: pd.Series, *, is_target: bool = False) -> t
             )
         value = f"{spelled_numbers(cells, next(iter(spelling.decimals))).iloc[0]:.12g}"
         raise TableError(f"column {name!r} holds numbers as text, {example}: write {value}, or {way_out}")
-    for pattern, what in _UNREAD.items():
-        if all(re.fullmatch(pattern, label) for label in distinct):
-            raise TableError(f"column {name!r} holds {what.format(example)}, or {way_out}")
+    if all(map(_DURATION.fullmatch, distinct)):  # which would be categories that no later row has
+        mend = f"give them as numbers, such as hours, or {way_out}"
+        raise TableError(f"column {name!r} holds durations, {example}: {mend}")
     number_like = pd.to_numeric(pd.Series(distinct).str.replace(",", ""), errors="coerce").notna()
     if k > FEW_DISTINCT and number_like.mean() > 0.5:
         why, mend = "not a number, unlike most of the column", f"correct it, leave unknown cells blank, or {way_out}"

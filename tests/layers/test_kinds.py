@@ -13,7 +13,7 @@ LAYERS = {
     **{cls: lambda cls=cls: cls(3, 4, 1) for cls in (nn.Conv1d, nn.Conv2d, nn.Conv3d)},
     **{cls: lambda cls=cls: cls(3, 4, 1) for cls in (nn.ConvTranspose1d, nn.ConvTranspose2d, nn.ConvTranspose3d)},
     nn.Embedding: lambda: nn.Embedding(5, 4),
-    **{cls: lambda cls=cls: cls(3, 4) for cls in (nn.LSTM, nn.GRU, nn.RNN)},
+    **{cls: lambda cls=cls: cls(3, 4) for cls in (nn.LSTM, nn.GRU, nn.RNN, nn.LSTMCell, nn.GRUCell, nn.RNNCell)},
     nn.MultiheadAttention: lambda: nn.MultiheadAttention(4, 2),
 }
 """One layer of each type that can be made."""
@@ -21,7 +21,7 @@ LAYERS = {
 
 def test_each_type_has_an_example():
     public = {cls for kind in KINDS for cls in kind.types if not cls.__name__.startswith("_")}
-    assert public - {nn.RNNBase} == LAYERS.keys()
+    assert public - {nn.RNNBase, nn.RNNCellBase} == LAYERS.keys()
 
 
 @pytest.mark.parametrize("cls", LAYERS)
@@ -149,7 +149,10 @@ def test_activations_keep_their_dtype(make, inputs, dtype):
 def test_autocast_gives_what_it_gives_without_dropout(make, inputs):
     layer, x = make(), inputs()
     with torch.autocast("cpu", torch.bfloat16):
-        expected = first_of(layer(*x))
+        try:
+            expected = first_of(layer(*x))
+        except RuntimeError as error:  # an LSTM in bfloat16 on a processor without AVX512
+            pytest.skip(f"PyTorch cannot do it here: {error}")
         output = first_of(gd.learn_dropout(layer, p=1e-12, embeddings=True)(*x))
     assert output.dtype == expected.dtype
     torch.testing.assert_close(output, expected, rtol=0.05, atol=0.02)

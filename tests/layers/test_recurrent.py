@@ -311,3 +311,78 @@ def test_a_loss_with_a_recurrent_module_compiles_around_it():
     compiled = torch.compile(loss, backend="eager")(x)
     torch.manual_seed(1)
     torch.testing.assert_close(compiled, loss(x))
+
+
+# Cells
+
+CELLS = {
+    "lstm": nn.LSTMCell,
+    "gru": nn.GRUCell,
+    "tanh": nn.RNNCell,
+    "relu": lambda *args, **options: nn.RNNCell(*args, nonlinearity="relu", **options),
+}
+
+
+class Loop(nn.Module):
+    """Runs a cell over time-first sequences, and gives the last state."""
+
+    def __init__(self, cell):
+        super().__init__()
+        self.cell = cell
+
+    def forward(self, x, hx=None):
+        for row in x:
+            hx = self.cell(row, hx)
+        return hx
+
+
+@pytest.mark.parametrize("recurrent", [False, True], ids=["input", "recurrent"])
+@pytest.mark.parametrize("bias", [True, False])
+@pytest.mark.parametrize("mode", CELLS)
+def test_a_cell_keeps_its_masks_for_all_steps_and_zeroes_columns_of_its_weights(mode, bias, recurrent):
+    torch.manual_seed(0)
+    loop, x = Loop(CELLS[mode](INPUTS, HIDDEN, bias=bias)), torch.randn(TIME, BATCH, INPUTS)
+    converted = gd.learn_dropout(copy.deepcopy(loop), p=P, recurrent=recurrent)
+    names = ["cell.ih", "cell.hh"][: 1 + recurrent]
+    assert [block.name for block in dropout_blocks(converted)] == names
+    assert [block.weight is getattr(converted.cell, f"weight_{block.name[-2:]}") for block in dropout_blocks(converted)]
+    assert_same(leaves(converted.eval()(x)), leaves(loop(x)))
+
+    factors = force_each(converted.train().cell, BATCH, P)
+    for state in (None, loop(x)):
+        result = leaves(converted(x, state))
+        for row in range(BATCH):
+            own = state if state is None else tuple(h[row] for h in state) if mode == "lstm" else state[row]
+            expected = Loop(twin_of(loop.cell, factors, row))(x[:, row], own)
+            assert_same([part[row] for part in result], leaves(expected))
+
+
+@pytest.mark.parametrize("mode", CELLS)
+def test_draws_of_a_cell_are_those_of_the_module_that_it_is_a_step_of(mode):
+    module = make(mode)
+    cell = CELLS[mode](INPUTS, HIDDEN)
+    cell.load_state_dict({name.removesuffix("_l0"): value for name, value in module.state_dict().items()})
+    x = torch.randn(BATCH, TIME, INPUTS)
+
+    class Last(nn.Module):
+        def __init__(self, inner):
+            super().__init__()
+            self.inner = inner
+
+        def forward(self, x):
+            result = self.inner(x.transpose(0, 1))
+            return result[0][-1] if isinstance(self.inner, nn.RNNBase) else leaves(result)[0]
+
+    def drawn(inner):
+        model = gd.learn_dropout(Last(inner), p=P, recurrent=True)
+        return gd.sample(model, x, num_samples=8, seed=3)
+
+    of_module = drawn(module)
+    assert of_module.std(0).mean() > 0.01
+    torch.testing.assert_close(drawn(Loop(cell)), of_module)
+
+
+def test_a_state_of_another_shape_is_refused_by_a_cell():
+    cell = gd.learn_dropout(nn.GRUCell(INPUTS, HIDDEN), p=P)
+    with pytest.raises(ValueError, match=r"`hx` must hold a state of shape \(3, 4\), got \[\(1, 4\)\]"):
+        cell(torch.randn(BATCH, INPUTS), torch.randn(1, HIDDEN))

@@ -17,7 +17,7 @@ from gumdrop.layers.dense import (
     embedding_blocks,
     transposed_convolution_blocks,
 )
-from gumdrop.layers.recurrent import attach_recurrent, recurrent_blocks
+from gumdrop.layers.recurrent import attach_cell, attach_recurrent, recurrent_blocks
 
 
 class LayerKind(NamedTuple):
@@ -74,6 +74,13 @@ KINDS = (
     LayerKind(
         (nn.LSTM, nn.GRU, nn.RNN, nn.RNNBase),
         attach_recurrent,
+        recurrent_blocks,
+        num_inputs="input_size",
+        replaces_forward=True,
+    ),
+    LayerKind(
+        (nn.LSTMCell, nn.GRUCell, nn.RNNCell, nn.RNNCellBase),
+        attach_cell,
         recurrent_blocks,
         num_inputs="input_size",
         replaces_forward=True,

@@ -1,4 +1,4 @@
-"""Learned dropout inside LSTM, GRU and RNN: one mask per sequence, one rate per layer and direction.
+"""Learned dropout inside LSTM, GRU and RNN, and their cells: one mask per sequence, one rate per layer and direction.
 
 Zeroing input units for all time steps of a sequence is the same as zeroing columns of ``W_ih``, so only
 ``W_ih`` enters the KL of an input site, and only ``W_hh`` that of a recurrent one.
@@ -137,8 +137,18 @@ def attach_recurrent(
     vars(module)["forward"] = functools.partial(recurrent_forward, module)
 
 
+def attach_cell(
+    cell: nn.RNNCellBase, make_site: Callable[..., ConcreteDropout], *, recurrent: bool, own_input: bool
+) -> None:
+    """Place a site ``ih`` in front of ``W_ih`` and, on request, ``hh`` in front of ``W_hh``."""
+    sizes = {"ih": cell.input_size} if own_input else {}
+    sizes |= {"hh": cell.hidden_size} if recurrent else {}
+    cell.add_module(SITE, nn.ModuleDict({name: make_site(size) for name, size in sizes.items()}))
+    vars(cell)["forward"] = functools.partial(cell_forward, cell)
+
+
 def recurrent_blocks(name: str, module: Any) -> Iterator[Block]:
-    """Give the blocks of a recurrent module, one for each site."""
+    """Give the blocks of a recurrent module or cell, one for each site."""
     for part, site in module.concrete_dropout.items():
         weight = getattr(module, f"weight_{part}")
         biases = (getattr(module, f"bias_{part}"),) if module.bias else ()
@@ -208,6 +218,23 @@ def recurrent_forward(
     state = tuple(torch.stack(parts) for parts in zip(*finals, strict=True))
     output, state = _as_given(module, input, steps.data, state)
     return output, state if module.mode == "LSTM" else state[0]
+
+
+def cell_forward(cell: Any, input: Tensor, hx: Any = None) -> Any:
+    """Run one step of a cell with its sites, which keep their masks for a pass; without an active one, as PyTorch."""
+    sites = cell.concrete_dropout
+    if not any(site.is_active for site in sites.values()):
+        return type(cell).forward(cell, input, hx)
+    shape = (*input.shape[:-1], cell.hidden_size)
+    is_lstm = isinstance(cell, nn.LSTMCell)
+    state = (input.new_zeros(shape),) * (1 + is_lstm) if hx is None else tuple(hx) if is_lstm else (hx,)
+    if any(part.shape != shape for part in state):
+        raise ValueError(f"`hx` must hold a state of shape {shape}, got {[tuple(part.shape) for part in state]}")
+    mode = f"RNN_{cell.nonlinearity.upper()}" if isinstance(cell, nn.RNNCell) else "LSTM" if is_lstm else "GRU"
+    input, hidden = (sites[name](x) if name in sites else x for name, x in (("ih", input), ("hh", state[0])))
+    gates = F.linear(input, cell.weight_ih, cell.bias_ih), F.linear(hidden, cell.weight_hh, cell.bias_hh)
+    result = _CELLS[mode](*gates, state)
+    return result if is_lstm else result[0]
 
 
 def _as_given(

@@ -81,7 +81,8 @@ def choose(
         surprise = None if reason else _cannot_convert(module, kind, matrix is not None)
         if not (reason or (wanted(name, module) and (surprise or predicate is None or predicate(name, module)))):
             reason = "excluded by `include`, `exclude`, `types` or `predicate`"
-        has_rest = isinstance(module, nn.RNNBase) and (recurrent or module.num_layers > 1)  # to drop, beside its input
+        is_recurrent = isinstance(module, (nn.RNNBase, nn.RNNCellBase))
+        has_rest = is_recurrent and (recurrent or getattr(module, "num_layers", 1) > 1)  # to drop, beside its input
         if not (reason or surprise or name in named or has_rest) and reads_one_unit(module, matrix):
             reason = f"{type(module).__name__} reads one unit, and would lose all of its input; name it in `include`"
         if kind is not None and kind.weight_input_dim is not None and not (reason or surprise):

@@ -27,7 +27,7 @@ from sklearn.model_selection import train_test_split
 from gumdrop.ensembles import Rows, choose, fit
 from gumdrop.likelihoods import Gaussian, RegressionPrediction
 from gumdrop.tables import TableModel, load_table_model
-from gumdrop.tables.cells import completer, mark_unknown
+from gumdrop.tables.cells import imputer, mark_unknown
 from gumdrop.tables.fitting.settings import FitSettings
 from gumdrop.tables.model_file import save_model
 from gumdrop.tables.reading.spelling import plain_numbers
@@ -103,9 +103,9 @@ def fitted(place: Path, train: pd.DataFrame, count: int) -> TableModel:
     encoded, y = schema.encode_inputs(train), torch.from_numpy(schema.encode_target(train))
     x = torch.from_numpy(encoded.x)
     background = x[spread(len(x), count)]
-    versions = completer(mark_unknown(schema, encoded.x, encoded.unknown, background), background)
+    imputations = imputer(mark_unknown(schema, encoded.x, encoded.unknown, background), background)
     build = partial(task_of(schema.target).network, schema.num_features)
-    rows, settings = Rows(x, y, versions=versions), SETTINGS.ensemble()
+    rows, settings = Rows(x, y, imputations=imputations), SETTINGS.ensemble()
     architecture = choose(build, rows, settings, Gaussian())
     found = fit(build, rows, settings, Gaussian(), architecture=architecture)
     model = TableModel(schema, found.model, architecture.hidden, background=background)

@@ -142,7 +142,7 @@ def test_many_inputs_have_fewer_bins_and_very_many_none() -> None:
     x[:, :3] = torch.randn(50, 3, generator=torch.Generator().manual_seed(1))
     x[:, 7] = 4.0
     assert num_many_valued(x) == 3  # inputs of two values leave the bins to the others
-    kind = Architecture((8,), lengthscale="faint", pace=0.5)
+    kind = Architecture((8,), lengthscale="faint", lr_factor=0.5)
     asked = EnsembleSettings(lr=0.1, lengthscale="faint", epochs=176)
     assert kind.settings(EnsembleSettings(lr=0.2), 455, Gaussian()) == asked
     assert kind.settings(EnsembleSettings(lengthscale=1.0), 455, Gaussian()).lengthscale == 1.0

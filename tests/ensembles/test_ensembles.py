@@ -367,7 +367,7 @@ def test_versions_of_the_inputs_are_predicted_by_the_members_in_turn() -> None:
     ensemble = RegressionEnsemble(members, NoiseFunction(2, 1))
     ensemble.noise.weight, ensemble.noise.tail = torch.tensor([[0.3, -0.2, 0.1, 0.0]]), torch.tensor([0.6])
     versions = [table(seed)[0][:6] for seed in range(4)]
-    found = ensemble.predict_versions(iter(versions), num_samples=4, seed=7)
+    found = ensemble.predict_imputations(iter(versions), num_samples=4, seed=7)
     seeds = models.member_seeds(7, 4)
     parts = [predict_regression(members[i % 2], x, num_samples=1, seed=seeds[i]) for i, x in enumerate(versions)]
     torch.testing.assert_close(found.draw_means, torch.cat([part.components()[0] for part in parts]))
@@ -376,14 +376,14 @@ def test_versions_of_the_inputs_are_predicted_by_the_members_in_turn() -> None:
     torch.testing.assert_close(found.aleatoric, torch.stack(noise).mean(0))
     torch.testing.assert_close(found.draw_variances, spread_variances(torch.stack(noise), ensemble.noise.tail))
     classes = ClassificationEnsemble([mlp(2, 3, hidden=[8]).eval() for _ in range(2)])
-    found = classes.predict_versions(versions, num_samples=4, seed=7)
+    found = classes.predict_imputations(versions, num_samples=4, seed=7)
     of_each = [
         predict_classification(classes.members[i % 2], x, num_samples=1, seed=seeds[i]) for i, x in enumerate(versions)
     ]
     torch.testing.assert_close(found.probabilities, torch.stack([each.probabilities for each in of_each]).mean(0))
     assert (found.mutual_information > 0).all()
     with pytest.raises(ValueError, match="argument"):
-        ensemble.predict_versions(versions, num_samples=5)
+        ensemble.predict_imputations(versions, num_samples=5)
 
 
 def test_the_same_seed_gives_the_same_ensemble_and_leaves_the_random_state(quick, tmp_path) -> None:

@@ -25,7 +25,7 @@ def observed(num_rows: int, seed: int = 0, num_outputs: int = 1) -> torch.Tensor
 def test_an_interval_reaches_as_far_as_the_residual_of_its_rank(coverage: float, rank: int) -> None:
     """Of 19 rows, ranks are those of 20 c; of a Gaussian they are those of split-conformal residuals."""
     y = 3 * observed(19, num_outputs=2)
-    levels = ConformalLevels.of(standard_normal(19, 2).standing(y))
+    levels = ConformalLevels.of(standard_normal(19, 2).conformity(y))
     lower, upper = replace(standard_normal(5, 2), levels=(levels,)).interval(coverage)
     torch.testing.assert_close(upper, y.abs().sort(0).values[rank - 1].expand(5, 2), rtol=1e-4, atol=1e-4)
     torch.testing.assert_close(lower, -upper)
@@ -33,7 +33,7 @@ def test_an_interval_reaches_as_far_as_the_residual_of_its_rank(coverage: float,
 
 def test_quantiles_are_rounded_away_from_the_median_and_never_cross() -> None:
     y = observed(99)
-    prediction = replace(standard_normal(1), levels=(ConformalLevels.of(standard_normal(99).standing(y)),))
+    prediction = replace(standard_normal(1), levels=(ConformalLevels.of(standard_normal(99).conformity(y)),))
     ordered = y.flatten().sort().values
     for probability, rank in ((0.1, 10), (0.105, 10), (0.5, 50), (0.895, 90), (0.9, 90)):
         assert prediction.quantile(probability).item() == pytest.approx(ordered[rank - 1].item(), abs=1e-5)
@@ -47,10 +47,10 @@ def test_an_atom_counts_once_for_both_ends() -> None:
     y = observed(num_rows).abs() * (torch.arange(num_rows)[:, None] % 3 > 0)
     atoms = torch.full((1, num_rows, 1), 1 / 3, dtype=torch.float64)
     half = HurdlePrediction(**vars(standard_normal(num_rows)), draw_atoms=atoms).on(TargetScale(0.0, atoms=(0.0,)))
-    below, up_to = half.standing(y).unbind(-1)
+    below, up_to = half.conformity(y).unbind(-1)
     assert (below[y == 0] == -4).all()
     assert torch.special.ndtr(up_to[y == 0]).mean() == pytest.approx(1 / 3)
-    prediction = replace(half, levels=(ConformalLevels.of(half.standing(y)),))
+    prediction = replace(half, levels=(ConformalLevels.of(half.conformity(y)),))
     for coverage, share in ((0.5, 2 / 3), (0.9, 0.9)):  # all rows at 0 are in the interval of .5, or none
         lower, upper = prediction.interval(coverage)
         assert ((lower <= y) & (y <= upper)).double().mean().item() == pytest.approx(share, abs=0.01)
@@ -62,7 +62,7 @@ def test_sets_of_classes_hold_the_label_and_never_are_empty() -> None:
     labels = torch.multinomial((logits / 2).softmax(1), 1, generator=generator)[:, 0]
     whole = ClassificationPrediction.from_log_probabilities(logits.log_softmax(1))
     held_out, new = whole.rows(torch.arange(2000)), whole.rows(torch.arange(2000, 4000))
-    levels = ConformalLevels.of(held_out.standing(labels[:2000]))
+    levels = ConformalLevels.of(held_out.conformity(labels[:2000]))
     for coverage in (0.8, 0.95):
         sets = replace(new, levels=(levels,)).sets(coverage)
         assert sets.gather(1, labels[2000:, None]).double().mean().item() == pytest.approx(coverage, abs=0.02)
@@ -72,7 +72,7 @@ def test_sets_of_classes_hold_the_label_and_never_are_empty() -> None:
 
 
 def test_a_row_of_several_groups_has_the_widest_interval() -> None:
-    narrow, wide = (ConformalLevels.of(standard_normal(99).standing(scale * observed(99))) for scale in (1, 4))
+    narrow, wide = (ConformalLevels.of(standard_normal(99).conformity(scale * observed(99))) for scale in (1, 4))
     prediction = replace(standard_normal(3), levels=(narrow, wide), groups=torch.tensor([[0, 0], [1, 1], [0, 1]]))
     upper = prediction.interval(0.9)[1][:, 0]
     assert upper[0] < upper[1] == upper[2]
@@ -81,13 +81,13 @@ def test_a_row_of_several_groups_has_the_widest_interval() -> None:
 
 def test_levels_follow_rows_that_drift() -> None:
     """The spread grows to four times what it was; what the levels are before each row is what counts."""
-    levels = ConformalLevels.of(standard_normal(200).standing(observed(200)))
+    levels = ConformalLevels.of(standard_normal(200).conformity(observed(200)))
     spread = torch.linspace(1, 4, 3000, dtype=torch.float64)[:, None]
-    standing = standard_normal(3000).standing(observed(3000, seed=1) * spread)
+    conformity = standard_normal(3000).conformity(observed(3000, seed=1) * spread)
     held = []
-    for row, place in enumerate(standing[:, 0, 0].abs()):
+    for row, place in enumerate(conformity[:, 0, 0].abs()):
         held.append([place <= levels.reach(coverage) for coverage in (0.5, 0.9)])
-        levels = levels.updated(standing[row : row + 1])
+        levels = levels.updated(conformity[row : row + 1])
     for shares in torch.tensor(held).double().split(1000):
         torch.testing.assert_close(shares.mean(0), torch.tensor([0.5, 0.9]).double(), rtol=0, atol=0.04)
     assert (levels.central.diff(dim=1) >= 0).all()
@@ -102,7 +102,7 @@ def test_a_rank_is_that_of_exact_arithmetic() -> None:
 
 
 def test_too_few_rows_and_bad_levels_are_told_with_a_way_out() -> None:
-    levels = ConformalLevels.of(standard_normal(50).standing(observed(50)))
+    levels = ConformalLevels.of(standard_normal(50).conformity(observed(50)))
     with pytest.raises(ValueError, match=r"`coverage` of 0.99 needs at least 99 held-out rows, got 50"):
         levels.reach(0.99)
     for probability in (0.01, 0.99):

@@ -34,9 +34,9 @@ def test_columns_that_matter_are_found(wide, models) -> None:
         found = leading_columns(model, rows, model.background, 20)
         assert found == sorted(set(found))
         sizes = np.abs(explain_rows(model, rows, orders=20).prediction.share)
-        assert len(set(sizes.argmax(1)) - set(found)) <= 1  # leverage is of first order
+        assert len(set(sizes.argmax(1)) - set(found)) <= 1  # sensitivity is of first order
         assert sizes[:, found].sum() > 1.5 * 20 / 63 * sizes.sum()
-        rows[:, model.schema.groups[found[0]]] = torch.nan  # as usual, so without leverage
+        rows[:, model.schema.groups[found[0]]] = torch.nan  # as usual, so without sensitivity
         assert found[0] not in leading_columns(model, rows, model.background, 20)
 
 
@@ -53,7 +53,7 @@ def test_a_wide_table_is_explained_by_its_leading_columns(wide, models, tmp_path
     wide.head(2).to_csv(tmp_path / "new.csv", index=False)
     found = explain_table(model, tmp_path / "new.csv", notify=said.append)
     assert (len(found.columns), found.orders, found.columns[-1]) == (41, 25, "23 other columns")
-    assert any(note.startswith("of 63 columns the 40 with the most leverage are told apart") for note in said)
+    assert any(note.startswith("of 63 columns the 40 that predictions are most sensitive to") for note in said)
     errors = max(max(row.explained.errors) for row in found.rows)
     assert f"by 25 orders the standard error of a share is at most {readable(errors, 2)}," in said[-1]
     assert found.notes == said

@@ -11,7 +11,7 @@ import torch
 from gumdrop.tables import cells as table_cells
 from gumdrop.tables import model as tables
 from gumdrop.tables import prediction as table_predict
-from gumdrop.tables.cells import completer, completions, drawn_if_missing, mark_unknown
+from gumdrop.tables.cells import drawn_if_missing, imputations, imputer, mark_unknown
 from gumdrop.tables.explanation import explain_rows
 from gumdrop.tables.fitting.fit import fit_table
 from gumdrop.tables.fitting.settings import FitSettings
@@ -55,7 +55,7 @@ def test_the_nearest_rows_complete_a_row_in_turns(monkeypatch) -> None:
     generator = torch.Generator().manual_seed(3)
     donors, x = torch.randn(15, 5, generator=generator), torch.randn(40, 5, generator=generator)
     x[torch.rand(x.shape, generator=generator) < 0.4] = NAN
-    found = torch.stack(list(completions(x, donors, 12, seed=1)))
+    found = torch.stack(list(imputations(x, donors, 12, seed=1)))
     known = ~x.isnan()
     assert (found[:, known] == x[known]).all()
     for n in torch.arange(len(x))[~known.all(1)].tolist():
@@ -71,7 +71,7 @@ def test_rows_that_are_equally_near_all_take_part() -> None:
     donors = torch.cat([torch.tensor([[0.0, 1.0]] * 70), torch.tensor([[1.0, 0.0]] * 30)])
     donors = torch.cat([donors, torch.arange(100.0)[:, None]], dim=1)
     x = torch.tensor([[NAN, NAN, NAN], [1.0, 0.0, NAN]])
-    found = torch.stack(list(completions(x, donors, 100, seed=0)))
+    found = torch.stack(list(imputations(x, donors, 100, seed=0)))
     assert sorted(found[:, 0, 2].tolist()) == list(range(100))
     assert set(found[:, 1, 2].tolist()) == set(range(70, 100))
 
@@ -80,9 +80,9 @@ def test_a_row_is_completed_in_the_same_way_among_others_and_alone() -> None:
     generator = torch.Generator().manual_seed(0)
     donors, x = torch.randn(60, 6, generator=generator), torch.randn(50, 6, generator=generator)
     x[torch.rand(x.shape, generator=generator) < 0.5] = NAN
-    whole = torch.stack(list(completions(x, donors, 8, seed=2)))
+    whole = torch.stack(list(imputations(x, donors, 8, seed=2)))
     for rows in (torch.arange(50).flip(0), torch.tensor([0]), torch.tensor([9])):
-        assert torch.equal(torch.stack(list(completions(x[rows], donors, 8, seed=2))), whole[:, rows])
+        assert torch.equal(torch.stack(list(imputations(x[rows], donors, 8, seed=2))), whole[:, rows])
 
 
 def test_intervals_widen_by_what_is_unknown_and_still_hold(models) -> None:
@@ -195,7 +195,7 @@ def test_noise_does_not_hold_what_the_spread_of_drawn_cells_holds(tmp_path, monk
     found = []
     for folder in ("drawn", "median"):
         if folder == "median":
-            monkeypatch.setattr("gumdrop.tables.fitting.data.completer", lambda marked, donors: None)
+            monkeypatch.setattr("gumdrop.tables.fitting.data.imputer", lambda marked, donors: None)
         fit_table(tmp_path / "blank.csv", "price", tmp_path / folder, settings=replace(SETTINGS, batch_size=32))
         scores = json.loads((tmp_path / folder / "results.json").read_text())["scores"][0]["values"]
         noise = pd.read_csv(tmp_path / folder / "predictions.csv")["aleatoric_std"].mean()
@@ -207,6 +207,6 @@ def test_noise_does_not_hold_what_the_spread_of_drawn_cells_holds(tmp_path, monk
 
 def test_nothing_is_completed_where_all_is_known() -> None:
     donors = torch.randn(20, 3, generator=torch.Generator().manual_seed(0))
-    assert completer(donors, donors) is None
-    versions = completer(donors.clone().index_fill_(0, torch.tensor([2]), NAN), donors)
+    assert imputer(donors, donors) is None
+    versions = imputer(donors.clone().index_fill_(0, torch.tensor([2]), NAN), donors)
     assert all(each[0].equal(donors[5]) for each in versions(torch.tensor([5, 2]), 4, 0))

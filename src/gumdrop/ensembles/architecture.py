@@ -36,7 +36,7 @@ class Architecture:
     """Bins that each number is cut into, see `gumdrop.layers.PiecewiseLinear`; 0 for none."""
     lengthscale: Lengthscale | None = None
     """Prior; that of the settings if None."""
-    pace: float = 1.0
+    lr_factor: float = 1.0
     """What the learning rate of the settings is multiplied by."""
     target_scale: Kind = "identity"
     """What they see of the target: itself, its root or its logarithm, see `gumdrop.likelihoods.TargetScale`."""
@@ -69,7 +69,7 @@ class Architecture:
         epochs = settings.schedule(num_rows, likelihood)[1]
         if settings.epochs is None:
             epochs = max(1, round(self.share * epochs))
-        return replace(settings, lr=settings.lr * self.pace, lengthscale=lengthscale, epochs=epochs)
+        return replace(settings, lr=settings.lr * self.lr_factor, lengthscale=lengthscale, epochs=epochs)
 
 
 def num_many_valued(x: Tensor | RowSource) -> int:
@@ -102,7 +102,7 @@ def candidates(num_inputs: int, likelihood: Likelihood) -> list[Architecture]:
     # bound the first layer, and so the time and memory of wide tables; fewer than 4 of an input show nothing.
     plain = Architecture((64, 64), "silu", lengthscale=faint)
     bins = min(32, 512 // max(1, num_inputs))
-    return [plain, replace(plain, bins_per_input=bins, pace=0.5)] if bins >= 4 else [plain]
+    return [plain, replace(plain, bins_per_input=bins, lr_factor=0.5)] if bins >= 4 else [plain]
 
 
 def bins_lose(x: Tensor | RowSource, y: Tensor, encoding: PiecewiseLinear, seed: int) -> bool:

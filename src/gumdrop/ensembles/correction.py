@@ -74,7 +74,7 @@ class HeldOut(NamedTuple):
     """What is said of rows by members that have not seen them, see `gumdrop.ensembles.EnsembleFit`."""
 
     scores: Tensor
-    standing: Tensor
+    conformity: Tensor
 
 
 @torch.no_grad()
@@ -94,7 +94,7 @@ def settle(ensemble: Ensemble, rows: Rows, held_out: list[Tensor], seed: int, *,
     else:
         assert isinstance(prediction, ClassificationPrediction)
         observed = _rows_on(device_of(ensemble), rows.y, seen)
-        scores = HeldOut(prediction.log_prob(observed), prediction.standing(observed))
+        scores = HeldOut(prediction.log_prob(observed), prediction.conformity(observed))
     return HeldOut(*(_of_all_rows(len(rows), seen, each) for each in scores))
 
 
@@ -126,16 +126,16 @@ def _fit_noise(
     factor = ensemble.noise(x_seen, prediction.mean)
     noisy = ensemble.noise.with_tail(prediction.scale_noise(factor))
     scaling, scores = ensemble.scaling, ensemble.scaling.log_prob(noisy, y_seen)
-    standing = torch.full((len(scores), ensemble.noise.num_outputs, 2), torch.nan)
+    conformity = torch.full((len(scores), ensemble.noise.num_outputs, 2), torch.nan)
     if not is_kept:
-        return HeldOut(scores, standing)
+        return HeldOut(scores, conformity)
     if scaling.scale.step and not scaling.scale.atoms and y_seen.shape[1] == 1:
         target, half, plain = scaling.decoded(y_seen), scaling.scale.step / 2, prediction.scale_noise(factor)
         before = scaling.in_units(noisy).log_probability(target - half, target + half)
         ensemble.noise.fit_counts(scaling.in_units(plain), target, before, weights_seen)
         noisy, scaling = ensemble.noise.with_tail(plain), ensemble.scaling
     if isinstance(noisy, HurdlePrediction) or y_seen.shape[1] == noisy.mean.shape[1]:  # else the two ends of a range
-        standing = scaling.in_units(noisy).standing(scaling.decoded(y_seen))
+        conformity = scaling.in_units(noisy).conformity(scaling.decoded(y_seen))
     if (correlation := noise_correlation(y_seen, noisy, weights_seen)) is not None:
         ensemble.noise.correlation = correlation.to(ensemble.noise.correlation)
     if (count := len(ensemble.members)) > 1:
@@ -143,15 +143,15 @@ def _fit_noise(
         excess = 1 / len(folds[0]) - 1 / count  # of the spread in the mean of few members, beside that of all
         spread = _spread(ensemble, x, weights, seed)
         ensemble.noise.offset += (1 - 2 * excess * spread / noise).clamp(min=0.5).log()
-    return HeldOut(scores, standing)
+    return HeldOut(scores, conformity)
 
 
 def _outside(ensemble: Ensemble, members: list[int], rows: Rows, fold: Tensor, seed: int) -> Prediction:
     """Predict the rows of a fold with the members that have not seen them."""
     device, seeds = device_of(ensemble), member_seeds(seed, len(ensemble.members))
     likelihood, networks = ensemble.likelihood, [(ensemble.members[i], seeds[i]) for i in members]
-    if rows.versions is not None and likelihood.is_density:
-        parts = [_predict_versions(m, rows.versions(fold, DRAWS, seed), likelihood, device, n) for m, n in networks]
+    if rows.imputations is not None and likelihood.is_density:
+        parts = [_predict_imputed(m, rows.imputations(fold, DRAWS, seed), likelihood, device, n) for m, n in networks]
     else:
         x = _rows_on(device, rows.x, fold)
         parts = [predict(member, x, likelihood, num_samples=DRAWS, seed=each) for member, each in networks]
@@ -180,11 +180,11 @@ def members_of_folds(held_out: Sequence[Tensor]) -> list[list[int]]:
     return [members[:least] for members in folds.values()]
 
 
-def _predict_versions(
-    member: nn.Module, versions: Iterable[Tensor], likelihood: Likelihood, device: torch.device, seed: int | None
+def _predict_imputed(
+    member: nn.Module, imputations: Iterable[Tensor], likelihood: Likelihood, device: torch.device, seed: int | None
 ) -> Any:
     """Predict rows with a draw for each completion of what is unknown in them."""
-    pairs = zip(versions, member_seeds(seed, DRAWS), strict=True)
+    pairs = zip(imputations, member_seeds(seed, DRAWS), strict=True)
     parts = [predict(member, x.to(device), likelihood, num_samples=1, seed=each) for x, each in pairs]
     return type(parts[0]).mixture(parts)
 

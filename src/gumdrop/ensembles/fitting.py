@@ -41,9 +41,9 @@ class EnsembleFit(NamedTuple):
     scores: Tensor
     """Log likelihood of each row under the members that held it out, shape (N,); NaN where there is none: all rows for
     numbers without ``input_noise``, and those of a fold beyond the first 2,000."""
-    standing: Tensor
+    conformity: Tensor
     """Where the target of each row stands in what these members predicted, shape (N, D, 2), see
-    `RegressionPrediction.standing`; NaN where there is none."""
+    `RegressionPrediction.conformity`; NaN where there is none."""
     strengths: tuple[float, ...] = (1.0,)
     """What the entropy of the masks counted, see `gumdrop.networks.set_strength`; members of several are side by side.
     """

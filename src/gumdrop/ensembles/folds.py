@@ -72,17 +72,17 @@ def _whole_groups(order: Tensor, groups: Tensor, count: int) -> list[Tensor]:
     return [order[torch.isin(groups, torch.tensor(part))] for part in dealt]
 
 
-def stretches_of(times: np.ndarray, weights: np.ndarray | None = None) -> np.ndarray | None:
+def time_blocks(times: np.ndarray, weights: np.ndarray | None = None) -> np.ndarray | None:
     """Return the number of the stretch of time of each row, (N,), all rows of a moment in one; None if all are in one.
 
-    Each of ten stretches holds a tenth of the weights, (N,), of rows; 1 each if None.
+    Each of ten time blocks holds a tenth of the weights, (N,), of rows; 1 each if None.
 
     Example:
-        >>> stretches_of(np.array([5, 1, 1, 9, 7])).tolist()
+        >>> time_blocks(np.array([5, 1, 1, 9, 7])).tolist()
         [4, 0, 0, 8, 6]
     """
     _, moments = np.unique(times, return_inverse=True)
     up_to = np.bincount(moments, weights).cumsum()
     starts = 10 * np.append(0, up_to[:-1]) / up_to[-1]
-    stretches = (starts[moments] + 1e-9).astype(np.int64)  # sums of weights such as .3 are rounded
-    return stretches if np.ptp(stretches) else None
+    blocks = (starts[moments] + 1e-9).astype(np.int64)  # sums of weights such as .3 are rounded
+    return blocks if np.ptp(blocks) else None

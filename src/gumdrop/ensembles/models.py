@@ -137,12 +137,12 @@ class Ensemble(nn.Module, ABC):
         return self._finished(self._with_noise(x, type(parts[0]).mixture(parts)))
 
     @torch.no_grad()
-    def predict_versions(self, versions: Iterable[Tensor], *, num_samples: int, seed: int | None = None) -> Any:
-        """Return the prediction of rows, (N, F), of which there are versions: the members take turns with a draw each.
+    def predict_imputations(self, imputations: Iterable[Tensor], *, num_samples: int, seed: int | None = None) -> Any:
+        """Return the prediction of rows, (N, F), completed in several ways: the members take turns with a draw each.
 
-        What versions disagree in is part of the epistemic part. A multiple of the number of members weighs these alike.
+        What they disagree in is epistemic uncertainty. A multiple of the number of members weighs these alike.
         """
-        turns = zip(versions, member_seeds(seed, num_samples), strict=True)
+        turns = zip(imputations, member_seeds(seed, num_samples), strict=True)
         parts = [
             self._with_noise(x, predict(member, x, self.likelihood, num_samples=1, seed=each))
             for member, (x, each) in zip(itertools.cycle(self.members), turns, strict=False)

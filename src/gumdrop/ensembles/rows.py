@@ -11,7 +11,7 @@ from gumdrop.training import RowSource
 from gumdrop.training.data import check_data
 
 MIN_ROWS = 4
-Versions = Callable[[Tensor, int, int], Iterable[Tensor]]
+Imputations = Callable[[Tensor, int, int], Iterable[Tensor]]
 """Gives rows by their indices, so often, with a seed: what is unknown in them is completed anew each time."""
 
 
@@ -28,9 +28,9 @@ class Rows:
     groups: Tensor | None = None
     """Number of the group that each row belongs to, at least two groups: its rows are held out together. None where any
     rows may be."""
-    versions: Versions | None = None
+    imputations: Imputations | None = None
     """Completes rows in which inputs are unknown; None if none are. Noise is then what is left beside the spread of the
-    completions."""
+    imputations."""
 
     def __len__(self) -> int:
         """Count the rows."""
@@ -47,11 +47,11 @@ class Rows:
             raise ValueError(f"an ensemble needs at least {MIN_ROWS} rows, got {len(self)}")
 
     def sample(self, count: int, seed: int) -> "Rows":
-        """Draw rows, or take all if they are not more; without completions, and groups only where two are left."""
+        """Draw rows, or take all if they are not more; without imputations, and groups only where two are left."""
         if len(self) <= count:
             return self
         some = torch.randperm(len(self), generator=torch.Generator().manual_seed(seed))[:count]
         weights, groups = (None if each is None else each[some] for each in (self.weights, self.groups))
         if groups is not None and len(groups.unique()) < 2:  # a sample of a table of few and unequal groups
             groups = None
-        return replace(self, x=self.x[some], y=self.y[some], weights=weights, groups=groups, versions=None)
+        return replace(self, x=self.x[some], y=self.y[some], weights=weights, groups=groups, imputations=None)

@@ -199,7 +199,7 @@ class ConcreteDropoutClassifier(ClassifierMixin, ConcreteDropoutEnsemble):
 
     def _standing(self, X: ArrayLike, y: ArrayLike) -> Tensor:
         prediction = self.predict_distribution(X)
-        return prediction.standing(torch.from_numpy(self._codes(X, y)).to(prediction.probabilities.device))
+        return prediction.conformity(torch.from_numpy(self._codes(X, y)).to(prediction.probabilities.device))
 
     def _codes(self, X: ArrayLike, y: ArrayLike) -> np.ndarray:
         """Numbers of labels, which must be of `classes_`, one for each row."""

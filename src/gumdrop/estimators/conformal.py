@@ -13,11 +13,11 @@ class ConformalEstimator:
 
     conformal: bool
 
-    def _keep_levels(self, standing: Tensor) -> None:
+    def _keep_levels(self, conformity: Tensor) -> None:
         """Take the levels from training rows that networks have not seen, (N, D, 2)."""
-        if self.conformal and not len(standing):
+        if self.conformal and not len(conformity):
             raise ValueError("`conformal` needs targets that are seen in each row, and these are known in part")
-        self.levels_ = [ConformalLevels.of(standing)] if len(standing) else []
+        self.levels_ = [ConformalLevels.of(conformity)] if len(conformity) else []
 
     def conformalize(self, X: ArrayLike, y: ArrayLike) -> Self:
         """Take the conformal levels from rows that were set aside: what is promised is a theorem then.

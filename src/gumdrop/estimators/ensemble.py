@@ -254,8 +254,8 @@ class ConcreteDropoutEnsemble(ConformalEstimator, BaseEstimator):
         self.n_iter_ = len(self.history_[0])
         self.dropout_rates_ = np.array([list(dropout_rates(member).values()) for member in self.ensemble_.members])
         self.strengths_ = fitted.strengths
-        known = ~fitted.standing.isnan().any(-1).any(-1)
-        self._keep_levels(fitted.standing[known])
+        known = ~fitted.conformity.isnan().any(-1).any(-1)
+        self._keep_levels(fitted.conformity[known])
         self._seed = seed
 
     def _drawn_seed(self) -> int:

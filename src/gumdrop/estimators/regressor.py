@@ -180,7 +180,7 @@ class ConcreteDropoutRegressor(MultiOutputMixin, RegressorMixin, ConcreteDropout
         return lower, upper
 
     def _standing(self, X: ArrayLike, y: ArrayLike) -> Tensor:
-        return torch.cat(self._beside(X, y, lambda prediction, target: prediction.standing(target)))
+        return torch.cat(self._beside(X, y, lambda prediction, target: prediction.conformity(target)))
 
     def sample_y(self, X: ArrayLike, n_samples: int = 1, random_state: Any = 0) -> np.ndarray:
         """Draw targets; within a draw all rows share one function of the ensemble, and each has noise of its own size.

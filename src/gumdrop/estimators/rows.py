@@ -10,7 +10,7 @@ from sklearn.utils import check_consistent_length
 from sklearn.utils.validation import _check_sample_weight
 from torch import Tensor
 
-from gumdrop.ensembles.folds import stretches_of
+from gumdrop.ensembles.folds import time_blocks
 from gumdrop.ensembles.rows import MIN_ROWS
 from gumdrop.training import RowSource
 
@@ -166,9 +166,9 @@ def _stretches(values: np.ndarray, weights: np.ndarray) -> np.ndarray:
             f"`times` must hold numbers or dates without a time zone, got {values.dtype} such as {values[0]!r}: "
             "convert it, as with pandas.to_datetime(times, utc=True).tz_localize(None)"
         )
-    stretches = stretches_of(values, weights)
-    if stretches is None:
+    blocks = time_blocks(values, weights)
+    if blocks is None:
         raise ValueError(
             "`times` must tell rows apart, got the same time in nearly all rows: give another column, or leave it away"
         )
-    return stretches
+    return blocks

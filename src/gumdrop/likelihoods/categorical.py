@@ -171,8 +171,8 @@ class ClassificationPrediction(PredictionOnLevels):
             return before < coverage
         return _reach(before) <= self._answers(lambda levels: levels.reach(coverage)).to(before.device)
 
-    def standing(self, target: Tensor) -> Tensor:
-        """How far out observations stand, see `RegressionPrediction.standing`: above the middle, by (1 + m) / 2.
+    def conformity(self, target: Tensor) -> Tensor:
+        """Conformity scores, see `RegressionPrediction.conformity`: above the middle, by (1 + m) / 2.
 
         Args:
             target: Observed classes, shape (N, ...).

@@ -29,7 +29,7 @@ from torch import Tensor
 from gumdrop.likelihoods.prediction import NumberPrediction, Prediction
 
 FAR = 4.0
-"""Standard normal quantile up to which standing is that of the distribution function, which float32 still tells."""
+"""Standard normal quantile up to which a conformity score is that of the distribution, which float32 still tells."""
 STEP = 0.2
 """How far levels move with a row, in standard deviations: more follows faster, and costs width where nothing drifts."""
 
@@ -44,11 +44,11 @@ class ConformalLevels:
     """On which side, too, shape (D, n)."""
 
     @classmethod
-    def of(cls, standing: Tensor) -> "ConformalLevels":
+    def of(cls, conformity: Tensor) -> "ConformalLevels":
         """Sort held-out rows.
 
         Args:
-            standing: Of their targets, as `RegressionPrediction.standing` gives it, shape (n, D, 2).
+            conformity: Of their targets, as `RegressionPrediction.conformity` gives it, shape (n, D, 2).
 
         Returns:
             The levels.
@@ -56,9 +56,9 @@ class ConformalLevels:
         Raises:
             ValueError: If there are no rows.
         """
-        if not len(standing):
-            raise ValueError("`standing` must hold at least one row that the model has not seen")
-        return cls(*(each.T.sort(1).values for each in _places(standing)))
+        if not len(conformity):
+            raise ValueError("`conformity` must hold at least one row that the model has not seen")
+        return cls(*(each.T.sort(1).values for each in _places(conformity)))
 
     def reach(self, coverage: float) -> Tensor:
         """How far out a central interval must reach.
@@ -91,7 +91,7 @@ class ConformalLevels:
         rank = rank_of(count, max(probability, 1 - probability), "probability")
         return self.signed[:, rank - 1 if probability >= 0.5 else count - rank]
 
-    def updated(self, standing: Tensor) -> "ConformalLevels":
+    def updated(self, conformity: Tensor) -> "ConformalLevels":
         """Follow rows whose targets have become known, one after the other; the coverage of each level is kept.
 
         A level moves outward with each row beyond it and inward with each that it holds, in the proportion that keeps
@@ -99,14 +99,14 @@ class ConformalLevels:
         is right up to a term of 1/T (Angelopoulos, Candes & Tibshirani 2023, Proposition 1).
 
         Args:
-            standing: Of the targets, as predicted before they were known, in the order of time, shape (T, D, 2).
+            conformity: Of the targets, as predicted before they were known, in the order of time, shape (T, D, 2).
 
         Returns:
             The levels after them.
         """
         central, signed = self.central, self.signed
         ranks = torch.arange(1, central.shape[1] + 1, dtype=central.dtype) / (central.shape[1] + 1)
-        for reach, place in zip(*_places(standing), strict=True):
+        for reach, place in zip(*_places(conformity), strict=True):
             central = _moved(central, reach, ranks).clamp(min=0)
             signed = _moved(signed, place, ranks)
         return ConformalLevels(central, signed)
@@ -131,9 +131,9 @@ def rank_of(count: int, coverage: float, name: str = "coverage") -> int:
     return rank
 
 
-def _places(standing: Tensor) -> tuple[Tensor, Tensor]:
+def _places(conformity: Tensor) -> tuple[Tensor, Tensor]:
     """How far out, and where, targets stand, (n, D) each; an atom is where its middle is."""
-    before, up_to = standing.double().unbind(-1)
+    before, up_to = conformity.double().unbind(-1)
     apart = torch.where((before < 0) & (up_to > 0), 0.0, torch.minimum(before.abs(), up_to.abs()))
     return apart, (before + up_to) / 2
 
@@ -184,8 +184,8 @@ class ConformalPrediction(PredictionOnLevels, NumberPrediction):
         upper = self._level(lambda levels: levels.reach(coverage))
         return self._at(-upper), self._at(upper)
 
-    def standing(self, target: Tensor) -> Tensor:
-        """Return where observations, (N, D), stand in their predictions, as standard normal quantiles, (N, D, 2).
+    def conformity(self, target: Tensor) -> Tensor:
+        """Return conformity scores: where observations, (N, D), stand, as standard normal quantiles, (N, D, 2).
 
         Before the observation, and up to it; these differ where it is an atom. Beyond 4 the steps are those of the
         predictive standard deviation. The draws must have been kept.
@@ -216,10 +216,10 @@ class ConformalPrediction(PredictionOnLevels, NumberPrediction):
         level = self._answers(ask, outermost=outermost)
         return level.to(self.mean.device).expand(self.mean.shape)
 
-    def _at(self, standing: Tensor) -> Tensor:
+    def _at(self, conformity: Tensor) -> Tensor:
         """Values of the target that stand somewhere, shape (N, D)."""
-        near = standing.clamp(-FAR, FAR)
-        beyond = (standing - near).to(self.mean) * self.std
+        near = conformity.clamp(-FAR, FAR)
+        beyond = (conformity - near).to(self.mean) * self.std
         return self._inside(self._quantile(torch.special.ndtr(near)) + beyond)
 
     @abstractmethod

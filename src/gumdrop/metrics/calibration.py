@@ -81,7 +81,7 @@ def conformal_sets(
     if score == "aps":
         of = ClassificationPrediction.from_log_probabilities
         seen, unseen = (of(torch.from_numpy(each).double().log()) for each in (known, new))
-        levels = ConformalLevels.of(seen.standing(torch.from_numpy(labels)))
+        levels = ConformalLevels.of(seen.conformity(torch.from_numpy(labels)))
         return np.asarray(replace(unseen, levels=(levels,)).sets(coverage))
     reached = np.sort(1 - known[np.arange(len(labels)), labels])[rank_of(len(labels), coverage) - 1]
     return np.asarray(1 - new <= reached)

@@ -49,7 +49,7 @@ def mark_unknown(schema: TableSchema, x: np.ndarray, unknown: np.ndarray, donors
     return marked
 
 
-def completions(x: Tensor, donors: Tensor, count: int, *, seed: int) -> Iterator[Tensor]:
+def imputations(x: Tensor, donors: Tensor, count: int, *, seed: int) -> Iterator[Tensor]:
     """Complete rows, (N, F) with NaN, several times, each time with the unknown inputs of one other row.
 
     The donors of a row are the nearest rows by Euclidean distance over what is known of it, and all that are as near;
@@ -61,7 +61,7 @@ def completions(x: Tensor, donors: Tensor, count: int, *, seed: int) -> Iterator
 
     Example:
         >>> donors = torch.tensor([[0.0, 1.0], [0.0, 3.0], [9.0, 8.0]])
-        >>> sorted(row[0, 1].item() for row in completions(torch.tensor([[0.0, torch.nan]]), donors, 3, seed=0))
+        >>> sorted(row[0, 1].item() for row in imputations(torch.tensor([[0.0, torch.nan]]), donors, 3, seed=0))
         [1.0, 3.0, 8.0]
     """
     donors = donors[torch.randperm(len(donors), generator=torch.Generator().manual_seed(seed))]
@@ -72,11 +72,11 @@ def completions(x: Tensor, donors: Tensor, count: int, *, seed: int) -> Iterator
         yield torch.where(known, x, donors[order.gather(1, turn[:, None])[:, 0]])
 
 
-def completer(marked: Tensor, donors: Tensor) -> Callable[[Tensor, int, int], Iterator[Tensor]] | None:
+def imputer(marked: Tensor, donors: Tensor) -> Callable[[Tensor, int, int], Iterator[Tensor]] | None:
     """Complete the rows of a training part, as ensembles ask for them; None if nothing is unknown."""
     if not marked.isnan().any():
         return None
-    return lambda rows, count, seed: completions(marked[rows], donors, count, seed=seed)
+    return lambda rows, count, seed: imputations(marked[rows], donors, count, seed=seed)
 
 
 def _nearest(x: Tensor, known: Tensor, donors: Tensor) -> tuple[Tensor, Tensor]:

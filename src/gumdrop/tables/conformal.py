@@ -60,21 +60,21 @@ class Conformal:
         levels = [np.array([*c.places.values(), 0]) for c in self.columns]  # the last for labels without any
         return torch.from_numpy(np.stack([each[i] for each, i in zip(levels, known, strict=True)], axis=1))
 
-    def updated(self, standing: Tensor, groups: Tensor | None) -> "Conformal":
+    def updated(self, conformity: Tensor, groups: Tensor | None) -> "Conformal":
         """Follow rows whose targets have become known, see `ConformalLevels.updated`; each those of its groups."""
-        levels = [self.levels[0].updated(standing)]
+        levels = [self.levels[0].updated(conformity)]
         for place, of_group in enumerate(self.levels[1:], 1):
             assert groups is not None, "levels beyond the first are of groups"
-            levels.append(of_group.updated(standing[(groups == place).any(1)]))
+            levels.append(of_group.updated(conformity[(groups == place).any(1)]))
         return Conformal(tuple(levels), self.columns)
 
 
 def conformal_of(
-    standing: Tensor, frame: pd.DataFrame, schema: TableSchema, by: Sequence[str]
+    conformity: Tensor, frame: pd.DataFrame, schema: TableSchema, by: Sequence[str]
 ) -> tuple[Conformal, list[str]]:
-    """Take levels from the standing of held-out rows, (N, D, 2), NaN for none, and say what a reader should know."""
-    known = ~standing.isnan().any(-1).any(-1).numpy()
-    levels, columns = [ConformalLevels.of(standing[known])], []
+    """Take levels from the conformity of held-out rows, (N, D, 2), NaN for none, and say what a reader should know."""
+    known = ~conformity.isnan().any(-1).any(-1).numpy()
+    levels, columns = [ConformalLevels.of(conformity[known])], []
     what = "sets of classes" if schema.target.classes else "intervals"
     notes = [f"{what} are conformal: {known.sum():,} training rows, each predicted by networks that have not seen it, "
              "set their level"]  # fmt: skip
@@ -89,7 +89,7 @@ def conformal_of(
                 few.append(f"{label or '(missing)'} ({rows.sum()})")
                 continue
             column.places[label] = len(levels)
-            levels.append(ConformalLevels.of(standing[rows]))
+            levels.append(ConformalLevels.of(conformity[rows]))
         columns.append(column)
         if few:
             notes.append(f"groups of '{name}' with fewer than {LEAST_ROWS} of these rows keep the level of all rows: "

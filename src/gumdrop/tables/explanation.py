@@ -81,8 +81,8 @@ def explain_table(
 ) -> TableExplanation:
     """Return what drives the first ``most`` rows of a table, if there is one, and the model as a whole.
 
-    Of more than 60 columns the 40 with the most leverage (`gumdrop.tables.explanation`) are told apart, and all others
-    count as one. A sentence for each thing that the reader should know goes to ``notify``.
+    Of more than 60 columns the 40 that predictions are most sensitive to (`leading_columns`) are told apart, and all
+    others count as one. A sentence for each thing that the reader should know goes to ``notify``.
     """
     background = _background(model, against)
     rows, notes = ([], []) if table is None else _rows_to_explain(model, table, most)
@@ -195,8 +195,8 @@ def _overall(rows: list[RowShares]) -> Overall:
 
 def _many_note(count: int) -> str:
     return (
-        f"of {count:,} columns the {LEADING} with the most leverage are told apart, and the other {count - LEADING:,} "
-        "count as one"
+        f"of {count:,} columns the {LEADING} that predictions are most sensitive to are told apart, and the other "
+        f"{count - LEADING:,} count as one"
     )
 
 
@@ -212,24 +212,24 @@ def _error_note(rows: list[ExplainedRow], orders: int) -> str:
 def leading_columns(model: TableModel, rows: Tensor, background: Tensor, most: int) -> list[int]:
     """Return places of the columns that move the networks most, to first order, between the usual row and some rows.
 
-    The leverage of a column on a row is the slope of a network's answer (its mean, or by how much its first class leads
-    the second) times the column's distance from the usual, at the row and half-way to it, without dropout. Its size is
+    The sensitivity to a column on a row is the slope of a network's answer (its mean, or the lead of its first class
+    over the second) times the column's distance from the usual, at the row and half-way to it, without dropout. Its size is
     averaged over the networks, so that a column on which they disagree counts, too, and what counts in the end is its
-    largest share of the leverage on a row. What is unknown, NaN, is as usual.
+    largest share of the sensitivity on a row. What is unknown, NaN, is as usual.
     """
     usual = background.nanmean(0)
     rows = torch.where(rows.isnan(), usual, rows)
     place = torch.zeros(rows.shape[1], dtype=torch.long)
     for k, group in enumerate(model.schema.groups):
         place[group] = k
-    leverage = torch.zeros(len(rows), len(model.schema.columns))
+    sensitivity = torch.zeros(len(rows), len(model.schema.columns))
     for member in model.ensemble.members:
         for at in (rows, (rows + usual) / 2):
             point = at.clone().requires_grad_()
             (slope,) = torch.autograd.grad(model.task.answer(member(point)).sum(), point)
-            pushes = torch.zeros_like(leverage).index_add_(1, place, slope * (rows - usual))
-            leverage += pushes.abs()
-    shares = leverage / leverage.sum(1, keepdim=True).clamp_min(1e-30)
+            pushes = torch.zeros_like(sensitivity).index_add_(1, place, slope * (rows - usual))
+            sensitivity += pushes.abs()
+    shares = sensitivity / sensitivity.sum(1, keepdim=True).clamp_min(1e-30)
     return sorted(shares.amax(0).topk(most).indices.tolist())
 
 

@@ -21,7 +21,7 @@ def follow(model: TableModel, frame: pd.DataFrame, prediction: Any) -> TableMode
     if model.conformal is None:
         raise TableError("`--update` moves conformal levels, and this model has none: fit it with --conformal")
     observed = model.task.observed(model.schema.encode_target(frame), frame[model.schema.target.name])
-    conformal = model.conformal.updated(prediction.standing(observed), prediction.groups)
+    conformal = model.conformal.updated(prediction.conformity(observed), prediction.groups)
     return dataclasses.replace(model, conformal=conformal)
 
 

@@ -14,7 +14,7 @@ from gumdrop.ensembles.models import DrawnFunctions, Ensemble
 from gumdrop.layers import PiecewiseLinear
 from gumdrop.machine.threads import ROWS_FOR_THREADS, limited_threads
 from gumdrop.networks.mlp import ACTIVATIONS, Activation
-from gumdrop.tables.cells import completions, mark_unknown
+from gumdrop.tables.cells import imputations, mark_unknown
 from gumdrop.tables.conformal import Conformal
 from gumdrop.tables.fitting.settings import PredictionSettings
 from gumdrop.tables.profile import Profile
@@ -205,8 +205,8 @@ class TableModel:
         """Predict rows that are completed anew for each draw, in as many draws as others have."""
         num_members = len(self.ensemble.members)
         count = -(-self.num_samples // num_members) * num_members
-        completed = completions(x, self.background, count, seed=self.seed)
-        return self.ensemble.predict_versions(completed, num_samples=count, seed=self.seed)
+        completed = imputations(x, self.background, count, seed=self.seed)
+        return self.ensemble.predict_imputations(completed, num_samples=count, seed=self.seed)
 
     def prediction_frame(self, prediction: Prediction) -> pd.DataFrame:
         """Lay a prediction out as the columns of its task, see `TableTask.columns`."""

@@ -128,10 +128,10 @@ def _stream(stream: Stream, seed: int, epochs: int | None, stretch: int) -> Plai
     assert model.conformal is not None, "the model has conformal levels"
     (levels,) = model.conformal.levels
     prediction = replace(model, conformal=None).predict_part(frame_of(x[first:]), PredictionSettings())[2]
-    standing = prediction.standing(torch.tensor(y[first:, None]))
-    places = standing[:, 0].abs().amin(-1).double()
+    conformity = prediction.conformity(torch.tensor(y[first:, None]))
+    places = conformity[:, 0].abs().amin(-1).double()
     stay = torch.stack([levels.reach(coverage)[0] for coverage in COVERAGES]).expand(len(places), -1)
-    follow = _reached(levels, standing)
+    follow = _reached(levels, conformity)
     shares = {
         name: torch.stack([(part <= reach).double().mean(0) for part, reach in _stretches(places, reaches, stretch)])
         for name, reaches in (("levels that stay", stay), ("levels that follow", follow))
@@ -139,12 +139,12 @@ def _stream(stream: Stream, seed: int, epochs: int | None, stretch: int) -> Plai
     return {"stretch": stretch, "ways": {name: each.T.tolist() for name, each in shares.items()}}
 
 
-def _reached(levels: ConformalLevels, standing: torch.Tensor) -> torch.Tensor:
+def _reached(levels: ConformalLevels, conformity: torch.Tensor) -> torch.Tensor:
     """How far each interval reaches before its row is known, shape (T, 4)."""
     found = []
-    for row in range(len(standing)):
+    for row in range(len(conformity)):
         found.append(torch.cat([levels.reach(coverage) for coverage in COVERAGES]))
-        levels = levels.updated(standing[row : row + 1])
+        levels = levels.updated(conformity[row : row + 1])
     return torch.stack(found)
 
 

@@ -14,7 +14,7 @@ from torch import Tensor
 from gumdrop.ensembles import EnsembleFit, Rows
 from gumdrop.ensembles.fitting import stream_schedule
 from gumdrop.machine.picking import evenly
-from gumdrop.tables.cells import completer, mark_unknown
+from gumdrop.tables.cells import imputer, mark_unknown
 from gumdrop.tables.errors import TableError, check_present
 from gumdrop.tables.fitting.settings import FitSettings, Reading
 from gumdrop.tables.fitting.split import (
@@ -121,11 +121,11 @@ class TableData:
 
     def training_rows(self, num_background: int) -> Rows:
         """Rows of the training part; noise is beside what is drawn for unknown cells."""
-        groups, versions = None if self.together is None else torch.from_numpy(self.together), None
+        groups, imputations = None if self.together is None else torch.from_numpy(self.together), None
         if self.unknown[self.train].any():
             donors = self.background(num_background)
-            versions = completer(self.marked(self.train, donors), donors)
-        return Rows(*self.part(self.train), groups=groups, versions=versions)
+            imputations = imputer(self.marked(self.train, donors), donors)
+        return Rows(*self.part(self.train), groups=groups, imputations=imputations)
 
 
 def read_data(path: object, target: str, reading: Reading, settings: FitSettings) -> TableData:

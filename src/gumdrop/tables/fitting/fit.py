@@ -216,11 +216,11 @@ def _check_conformal(data: TableData, settings: FitSettings) -> None:
 
 def _on_levels(data: TableData, settings: FitSettings, trained: TrainedModel) -> tuple[TrainedModel, list[str]]:
     """Give a model its conformal levels, if they are wanted, and say what a reader should know of its predictions."""
-    model, standing = trained.model, trained.fitted.standing
+    model, conformity = trained.model, trained.fitted.conformity
     if not (settings.conformal or settings.conformal_by):
         return trained, model.scale_notes
-    watched = data.frame.iloc[data.train[: len(standing)]]
-    conformal, notes = conformal_of(standing, watched, data.schema, settings.conformal_by)
+    watched = data.frame.iloc[data.train[: len(conformity)]]
+    conformal, notes = conformal_of(conformity, watched, data.schema, settings.conformal_by)
     return trained._replace(model=replace(model, conformal=conformal)), [*model.scale_notes, *notes]
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from gumdrop.ensembles.folds import stretches_of
+from gumdrop.ensembles.folds import time_blocks
 from gumdrop.tables.errors import TableError, check_present, listed
 from gumdrop.tables.fitting.settings import FitSettings, SplitAs
 from gumdrop.tables.notes import encoding_notes, without_target
@@ -54,7 +54,7 @@ class SplitColumn:
         """Take the last rows, or whole groups in random order, for about the share that is to test."""
         test = self._last(settings) if self.kind == "time" else self._groups(settings)
         train = np.flatnonzero(~test)
-        together = self.values[train] if self.kind == "groups" else stretches_of(self.values[train])
+        together = self.values[train] if self.kind == "groups" else time_blocks(self.values[train])
         return Parts(train, np.flatnonzero(test), self._words(test), together)
 
     def _last(self, settings: FitSettings) -> np.ndarray:

@@ -213,9 +213,9 @@ def leading_columns(model: TableModel, rows: Tensor, background: Tensor, most: i
     """Return places of the columns that move the networks most, to first order, between the usual row and some rows.
 
     The sensitivity to a column on a row is the slope of a network's answer (its mean, or the lead of its first class
-    over the second) times the column's distance from the usual, at the row and half-way to it, without dropout. Its size is
-    averaged over the networks, so that a column on which they disagree counts, too, and what counts in the end is its
-    largest share of the sensitivity on a row. What is unknown, NaN, is as usual.
+    over the second) times the column's distance from the usual, at the row and half-way to it, without dropout. Its
+    size is averaged over the networks, so that a column on which they disagree counts, too, and what counts in the end
+    is its largest share of the sensitivity on a row. What is unknown, NaN, is as usual.
     """
     usual = background.nanmean(0)
     rows = torch.where(rows.isnan(), usual, rows)

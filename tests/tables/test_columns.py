@@ -80,6 +80,9 @@ def test_a_decimal_mark_that_cannot_be_told_is_asked_for(tmp_path) -> None:
         (["1970-01-11T02:00+02:00"], "year-first", 10),
         (["1970-01-11 06:00:00+00"], "year-first", 10.25),  # as databases write it
         (["1970-02", "1970-11"], "year-first", 31),
+        (["1970-Q2", "1970Q1", "1970 Q4"], "year-first", 90),
+        (["1970-W02", "1970W53"], "year-first", 4),  # the Monday
+        ([19700111, 20240229, 19991231], "year-first", 10),
         (["11.1.1970"], "day-first", 10),
         (["11/1/1970", "25/1/1970"], "day-first", 10),
         (["1/11/1970", "1/25/1970"], "month-first", 10),
@@ -96,10 +99,23 @@ def test_dates_are_read(cells, order, day) -> None:
 
 
 @pytest.mark.parametrize(
-    "cells", [["2024", "2025"], ["2011-12", "2012-13"], ["1.5.6"], ["may 2024"], ["2024-01-01", "soon"], [None]]
+    "cells",
+    [
+        ["2024", "2025"],
+        ["2011-12", "2012-13"],
+        ["1.5.6"],
+        ["may 2024"],
+        ["2024-01-01", "soon"],
+        [None],
+        ["1971-W53"],
+        [19700111, 20240229],
+        [19700111, 20240230, 19991231],
+        [19700111, 20240229, 20000101.5],
+        [1970, 1971, 1972],
+    ],
 )
 def test_what_is_no_date_is_not_taken_for_one(cells) -> None:
-    assert order_of(pd.Series(cells, dtype=object)) is None
+    assert order_of(pd.Series(cells, dtype=object if isinstance(cells[0], str | None) else float)) is None
 
 
 def dated(days, **columns):

@@ -10,7 +10,7 @@ import json
 import re
 import sys
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -30,6 +30,9 @@ _DECIMAL = re.compile(r"[+-]?\d*\.\d+")
 _YES_NO = ({"true", "false"}, {"yes", "no"}, {"y", "n"}, {"t", "f"})
 _MARKS = re.compile(r"[$€£¥%\s'’]")
 _YEAR_MONTH = re.compile(r"\d{4}-(?:0[1-9]|1[0-2])")
+_QUARTER = re.compile(r"(\d{4})[- ]?Q([1-4])")
+_WEEK = re.compile(r"\d{4}-?W\d\d")
+_COMPACT = re.compile(r"(\d{4})(\d\d)(\d\d)(?:\.0)?")
 _YEAR, _MONTH, _DAY = r"(?P<year>\d{4})", r"(?P<month>\d\d?)", r"(?P<day>\d\d?)"
 _ORDERS = {
     "year-first": (_YEAR, _MONTH, _DAY),
@@ -166,8 +169,15 @@ def _place(categories: Sequence[str], text: str) -> float:
 
 
 def _days(text: str, order: str) -> float:
-    """Read a date as days since 1970-01-01, in UTC where it has an offset; a month alone is its first day."""
-    text = f"{text}-01" if _YEAR_MONTH.fullmatch(text) else text
+    """Read a date as days since 1970-01-01, in UTC where it has an offset; of months, quarters and weeks the first."""
+    if _YEAR_MONTH.fullmatch(text):
+        text = f"{text}-01"
+    elif quarter := _QUARTER.fullmatch(text):
+        text = f"{quarter[1]}-{3 * int(quarter[2]) - 2:02}-01"
+    elif compact := _COMPACT.fullmatch(text):
+        text = "-".join(compact.groups())
+    elif _WEEK.fullmatch(text):
+        text = date.fromisoformat(text).isoformat()
     match = _DATES["year-first"].fullmatch(text) or _DATES[order].fullmatch(text)
     if match is None:
         raise ValueError(text)

@@ -105,7 +105,7 @@ def split_column(
     if name == target:
         raise TableError(f"`--split-by {name}` is the target: rows that are split by it say nothing of new ones")
     cells = frame[name]
-    as_dates = None if pd.api.types.is_numeric_dtype(cells) else order_of(cells)
+    as_dates = order_of(cells)
     kind: SplitAs = settings.split_as or ("groups" if as_dates is None else "time")
     if cells.isna().any():
         missing = rows[cells.isna()]

@@ -1,5 +1,7 @@
 """Dates, months, weekdays and times of day: recognised, read, and turned into numbers that a network can use."""
 
+import contextlib
+import datetime
 import re
 from collections.abc import Callable
 from functools import partial
@@ -15,6 +17,9 @@ _YEAR_FIRST = re.compile(rf"(\d{{4}})([-/.])(\d\d?)\2(\d\d?){_TIME}")
 _YEAR_LAST = re.compile(rf"(\d\d?)([-/.])(\d\d?)\2(\d{{4}}){_TIME}")
 _SHORT_YEAR = re.compile(rf"(\d\d?)([-/.])(\d\d?)\2(\d\d){_TIME}")
 _YEAR_MONTH = re.compile(r"\d{4}-(?:0[1-9]|1[0-2])")
+_QUARTER = re.compile(r"(\d{4})[- ]?Q([1-4])")
+_WEEK = re.compile(r"\d{4}-?W\d\d")
+_COMPACT = re.compile(r"(\d{4})(\d\d)(\d\d)(?:\.0)?")
 DAYS_OF_A_YEAR = 365.25
 DatePart = Literal["season", "weekday", "hour"]
 """Cycles that dates may go through."""
@@ -42,10 +47,11 @@ def order_of(column: pd.Series) -> Dates | None:
     """Return the order in which a column writes dates; None if some cell holds something else.
 
     A year of four digits comes first, or last; then dots mean that the day comes first, and with other marks a number
-    above 12 tells the day from the month. A year and a month, as ISO 8601 writes them, are the first day of that month.
+    above 12 tells the day from the month. A year with a month, a week or a quarter, as ISO 8601 writes them, is the
+    first day of these. Numbers are dates if all are such as 20240131.
 
     Example:
-        >>> order_of(pd.Series(["2024-03-01", "2023-12-24 18:30", "2022-05"])).order
+        >>> order_of(pd.Series(["2024-03-01", "2023-12-24 18:30", "2022-05", "2024-Q1", "2024-W08"])).order
         'year-first'
         >>> order_of(pd.Series(["1/2/2024", "1/31/2024"])).order
         'month-first'
@@ -54,6 +60,8 @@ def order_of(column: pd.Series) -> Dates | None:
     """
     if pd.api.types.is_datetime64_any_dtype(column):
         return Dates("year-first")
+    if pd.api.types.is_numeric_dtype(column):
+        return Dates("year-first") if _are_compact(column) else None
     texts = [_to_the_day(str(value)) for value in column.dropna().unique()]
     if not texts:
         return None
@@ -83,9 +91,28 @@ def parse_dates(column: pd.Series, order: Order) -> np.ndarray:
     return np.append(_days(read), np.nan)[codes]
 
 
+def _are_compact(numbers: pd.Series) -> bool:
+    """Whether all numbers are days of a calendar such as 20240131, and enough for that not to be by chance."""
+    distinct = numbers.dropna().drop_duplicates().to_numpy(np.float64)
+    if len(distinct) < _FEWEST or (distinct < 19000101).any() or (distinct > 21001231).any() or (distinct % 1).any():
+        return False
+    days = pd.to_datetime(pd.Series(distinct.astype(np.int64).astype(str)), format="%Y%m%d", errors="coerce")
+    return bool(days.notna().all())
+
+
 def _to_the_day(text: str) -> str:
+    """Write a month, a quarter, a week or 20240131 as the day that it begins with."""
     text = text.strip()
-    return f"{text}-01" if _YEAR_MONTH.fullmatch(text) else text
+    if _YEAR_MONTH.fullmatch(text):
+        return f"{text}-01"
+    if quarter := _QUARTER.fullmatch(text):
+        return f"{quarter[1]}-{3 * int(quarter[2]) - 2:02}-01"
+    if compact := _COMPACT.fullmatch(text):
+        return "-".join(compact.groups())
+    if _WEEK.fullmatch(text):
+        with contextlib.suppress(ValueError):  # of a week that the year does not have
+            return datetime.date.fromisoformat(text).isoformat()
+    return text
 
 
 def _stamp(text: str, order: Order) -> str | None:

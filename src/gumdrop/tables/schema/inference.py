@@ -133,7 +133,7 @@ def _infer_column(name: str, column: pd.Series, dates: Order | None) -> Column:
 
 
 def _date_order(name: str, column: pd.Series, given: Order | None) -> Order | None:
-    if pd.api.types.is_numeric_dtype(column) or (spelling := order_of(column)) is None:
+    if (spelling := order_of(column)) is None:
         return None
     if (order := spelling.with_order(given)) is None:
         but = f"{spelling.why}: {spelling.way_out}, or {drop_it(name)}"

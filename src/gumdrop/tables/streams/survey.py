@@ -13,7 +13,6 @@ import pandas as pd
 
 from gumdrop.tables.errors import check_present
 from gumdrop.tables.reading.times import order_of
-from gumdrop.tables.schema.columns import CategoryColumn
 from gumdrop.tables.schema.schema import TableSchema
 from gumdrop.tables.streams.pieces import TableStream
 
@@ -86,9 +85,7 @@ class Survey:
             positive = target.positive and moments.least >= 0
             target = dataclasses.replace(with_moments(target, moments), positive=positive, atoms=())
         columns = [
-            column
-            if isinstance(column, CategoryColumn)
-            else with_moments(column, self.moments.get(column.name, Moments()))
+            with_moments(column, self.moments.get(column.name, Moments())) if column.kind == "number" else column
             for column in schema.columns
         ]
         return dataclasses.replace(schema, columns=tuple(columns), target=target)

@@ -159,7 +159,7 @@ def test_serving_reads_yes_and_no_in_any_capitals_and_other_labels_as_they_are(l
     ("decimal", "texts"),
     [
         (",", ["1.234", "1.234.567,5", "-0,25", "7", "€ 3,50", "1 234,5"]),
-        (".", ["1,234", "1,234,567.5", "-0.25", "7", "$3.50", "12 %", ".5"]),
+        (".", ["1,234", "1,234,567.5", "-0.25", "7", "$3.50", "12 %", ".5", "7 kg", "\u22128m²"]),
     ],
 )
 def test_serving_reads_numbers_as_training_does(decimal, texts) -> None:

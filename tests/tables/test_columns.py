@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from gumdrop.tables import TableError, read_table
+from gumdrop.tables import FitSettings, Reading, TableError, fit_table, load_table_model, read_table
 from gumdrop.tables.notes import table_notes
 from gumdrop.tables.reading.times import order_of, parse_dates, parts_of
 from gumdrop.tables.schema.columns import CategoryColumn
@@ -38,6 +38,9 @@ def written(folder, header, *columns, separator=","):
         (["1.234", "1,5"], [1234, 1.5]),
         (["€5", "€6,5"], [5, 6.5]),
         (["€-5", "-€6,5", "€ +2"], [-5, -6.5, 2]),
+        (["\u22125", "7"], [-5, 7]),
+        (["8GB", "16 GB"], [8, 16]),
+        (["-5 °C", "1.234,5 °C"], [-5, 1234.5]),
     ],
 )
 def test_numbers_with_marks_are_read(tmp_path, cells, values) -> None:
@@ -46,7 +49,8 @@ def test_numbers_with_marks_are_read(tmp_path, cells, values) -> None:
     assert table.notes[0].startswith("numbers of 'a' are read as in ")
 
 
-@pytest.mark.parametrize("cells", [["$5", "€5"], ["12%", "3"], ["1,23,4", "5"], ["10-19", "20-29"], ["01 234", "1"]])
+@pytest.mark.parametrize("cells", [["$5", "€5"], ["12%", "3"], ["1,23,4", "5"], ["10-19", "20-29"], ["01 234", "1"],
+                                   ["5 kg", "7"], ["5 kg", "7 lb"], ["A1", "A2"]])  # fmt: skip
 def test_what_is_no_number_stays_text(tmp_path, cells) -> None:
     table = read_table(written(tmp_path, ["a", "b"], cells, range(2)))
     assert table.frame["a"].tolist() == cells
@@ -66,6 +70,35 @@ def test_a_decimal_mark_that_cannot_be_told_is_asked_for(tmp_path) -> None:
         infer_schema(read_table(path).frame, "y")
     assert read_table(path, decimal=",").frame["a"][0] == 1.1
     assert read_table(path, decimal=".").frame["a"][0] == 1100
+
+
+# Numbers that are names
+
+
+def test_numbers_are_categories_where_the_user_says_so(tmp_path, shell) -> None:
+    codes = [f"{i % 6:03}" for i in range(40)]
+    path = written(tmp_path, ["code", "size", "y"], codes, range(40), [f"{i % 7 + i / 90}" for i in range(40)])
+    words = ["fit", str(path), "--target", "y", "--hidden", "4", "--epochs", "1", "--members", "1", "--no-compare"]
+    assert "'code' has numbers with leading zeros" in shell.said(*words, "--out", str(tmp_path / "number"))
+    said = shell.said(*words, "--categories", "code", "--out", str(tmp_path / "named"))
+    assert "leading zeros" not in said
+    named = load_table_model(tmp_path / "named")
+    assert named.schema.columns[0] == CategoryColumn("code", tuple("012345"))
+    assert 'categories = ["code"]' in (tmp_path / "named" / "config.toml").read_text()
+    told = named.predict({"code": [3, 3.0, "003", "8"], "size": [1, 1, 1, 1]})
+    assert told["unseen_cells"].tolist() == [0, 0, 0, 1]
+    assert told["prediction"][:3].nunique() == 1
+    assert "`--categories y` is no input" in shell.refused(*words, "--categories", "y", "--out", str(tmp_path / "x"))
+
+
+def test_numbers_of_the_dtype_category_are_categories_and_such_a_target_is_classes() -> None:
+    codes = pd.Categorical([i % 12 for i in range(48)])
+    frame = pd.DataFrame({"code": codes, "y": np.arange(48) / 7, "goal": codes})
+    settings = FitSettings(hidden=(4,), epochs=1, num_members=1)
+    schema = fit_table(frame, "y", settings=settings).schema
+    assert [column.kind for column in schema.columns] == ["category", "category"]
+    assert fit_table(frame, "goal", settings=settings).schema.target.task == "classification"
+    assert fit_table(frame, "goal", settings=settings, reading=Reading(task="regression")).schema.target.classes == ()
 
 
 # Dates

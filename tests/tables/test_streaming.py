@@ -17,7 +17,7 @@ from gumdrop.ensembles.fitting import fit_streamed_ensemble, stream_schedule
 from gumdrop.estimators import ConcreteDropoutClassifier, ConcreteDropoutRegressor
 from gumdrop.likelihoods import Gaussian
 from gumdrop.networks import mlp
-from gumdrop.tables import TableError, load_table_model
+from gumdrop.tables import FitSettings, Reading, TableError, fit_table, load_table_model
 from gumdrop.tables.prediction import predict_stream
 from gumdrop.tables.schema.inference import infer_schema
 from gumdrop.tables.streams import pieces as streaming
@@ -216,6 +216,18 @@ def test_a_short_table_with_dates_as_text_leaves_rows_to_train_on(tmp_path, shel
     assert cli.main([*words, "--drop", "name"]) == 0
     results = json.loads((tmp_path / "fit" / "results.json").read_text())
     assert results["table"]["train_rows"] > 100
+
+
+def test_numbers_that_are_dates_or_names_are_such_in_pieces(tmp_path, monkeypatch) -> None:
+    monkeypatch.setattr(streamed_rows, "SAMPLE_ROWS", 100)
+    i = np.arange(600)
+    frame = pd.DataFrame({"day": 20240101 + i % 28, "code": 100 * (i % 40), "y": i % 97 / 7})
+    frame.to_parquet(tmp_path / "rows.parquet", row_group_size=200)
+    settings = FitSettings(stream=True, hidden=(4,), epochs=1, num_members=1)
+    schema = fit_table(tmp_path / "rows.parquet", "y", settings=settings, reading=Reading(categories=("code",))).schema
+    day, code = schema.columns
+    assert (day.kind, day.rounded(day.least), day.rounded(day.most)) == ("date", "2024-01-01", "2024-01-28")
+    assert len(code.categories) == 40
 
 
 def test_gumdrop_fit_reads_in_pieces(path, tmp_path, monkeypatch, capsys) -> None:

@@ -55,7 +55,7 @@ def fit(
     if not settings.stream:
         whole = [target] if reading.lower is None else []
         grouped = [*settings.conformal_by, *([settings.split_by] if settings.split_by else [])]
-        check_early(table, [*whole, *reading.known, *reading.drop, *grouped])
+        check_early(table, [*whole, *reading.known, *reading.drop, *reading.categories, *grouped])
     if settings.test is not None:
         check_early(settings.test)
     check_out(place, overwrite=overwrite)

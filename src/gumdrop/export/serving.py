@@ -28,7 +28,7 @@ MISSING_WORDS = {
 _INTEGER = re.compile(r"[+-]?\d{1,300}(\.0*)?")
 _DECIMAL = re.compile(r"[+-]?\d*\.\d+")
 _YES_NO = ({"true", "false"}, {"yes", "no"}, {"y", "n"}, {"t", "f"})
-_MARKS = re.compile(r"[$€£¥%\s'’]")
+_MARKS = re.compile(r"[$€£¥%\s'’]|(?<=[\d\s.,])[A-Za-zµ°²³/]{1,8}$")
 _YEAR_MONTH = re.compile(r"\d{4}-(?:0[1-9]|1[0-2])")
 _QUARTER = re.compile(r"(\d{4})[- ]?Q([1-4])")
 _WEEK = re.compile(r"\d{4}-?W\d\d")
@@ -204,7 +204,7 @@ def _on_cycle(text: str, cycle: str) -> float:
 
 def _number(text: str, decimal: str | None) -> float:
     """Read a number with the decimal mark of training; 1.234 is a thousand and more where that was a comma."""
-    text = _MARKS.sub("", text)
+    text = _MARKS.sub("", text).replace("\u2212", "-")
     thousands = "." if decimal == "," else ","
     if decimal and re.fullmatch(rf"[+-]?([1-9]\d{{0,2}}([{thousands}]\d{{3}})+|\d*)([{decimal}]\d*)?", text):
         text = text.replace(thousands, "").replace(decimal, ".")

@@ -37,6 +37,9 @@ from gumdrop.tables.schema.schema import TableSchema
 from gumdrop.tables.streams.rows import StreamedTable, open_stream
 from gumdrop.tables.task import task_of
 
+TOLD = ("task", "drop", "categories", "dates", "known", "positive")
+"""What a schema is told of the fields of `Reading`."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class TableData:
@@ -131,12 +134,14 @@ class TableData:
 def read_data(path: object, target: str, reading: Reading, settings: FitSettings) -> TableData:
     """Read a table, split and encode it."""
     if not settings.stream:
-        return split_and_encode(path, read_table(path, decimal=reading.decimal), target, reading, settings)
+        return split_and_encode(
+            path, read_table(path, decimal=reading.decimal, words=reading.categories), target, reading, settings
+        )
     if reading.known:
         raise TableError("`stream` does not read targets that are known in part: leave `stream` away, or take a sample")
     if not isinstance(path, str | os.PathLike):
         raise TableError("`stream` reads files in pieces, and a data frame is in memory already: leave `stream` away")
-    streamed = open_stream(Path(path), target, drop=reading.drop, seed=settings.seed)
+    streamed = open_stream(Path(path), target, drop=reading.drop, categories=reading.categories, seed=settings.seed)
     return split_and_encode(path, streamed.table, target, reading, settings, streamed)
 
 
@@ -153,9 +158,10 @@ def split_and_encode(
     frame, known = _with_target(table.frame, target)
     rows = (np.arange(len(known)) if streamed is None else streamed.survey.rows)[known] + 1
     column = None if settings.split_by is None else split_column(frame, rows, target, settings, reading.dates)
-    drop = [*reading.drop, *([column.name] if column is not None and column.kind == "groups" else [])]
-    columns: Any = {"drop": drop, "known": reading.known, "positive": reading.positive}
-    whole = infer_schema(frame, target, task=reading.task, dates=reading.dates, decimal=table.decimal, **columns)
+    told: dict[str, Any] = {name: getattr(reading, name) for name in TOLD}
+    if column is not None and column.kind == "groups":
+        told["drop"] = [*reading.drop, column.name]
+    whole = infer_schema(frame, target, decimal=table.decimal, **told)
     other = None if settings.test is None else read_own_test(settings.test, whole)
     parts = _parts(frame, whole, column, other, settings)
     notes = [*table.notes, *without_target(known, target), *check_parts(parts, whole, frame)]

@@ -22,7 +22,7 @@ from gumdrop.tables.conformal import conformal_of
 from gumdrop.tables.errors import TableError, check_present
 from gumdrop.tables.fitting.data import TableData, read_data
 from gumdrop.tables.fitting.folder import forget_training, held_folder, put_in_place
-from gumdrop.tables.fitting.settings import CONFIG_FILE, FitSettings, Reading, config_text
+from gumdrop.tables.fitting.settings import CONFIG_FILE, FitSettings, Reading, as_declared, config_text
 from gumdrop.tables.fitting.train import CHOOSING, TESTING, TWINS, TrainedModel, train_twins, train_until_stopped
 from gumdrop.tables.folders import NEW
 from gumdrop.tables.info import named_rates, rates_in_words
@@ -31,6 +31,7 @@ from gumdrop.tables.model_file import save_model
 from gumdrop.tables.plain import plain
 from gumdrop.tables.profile import Profile, column_profiles
 from gumdrop.tables.reading.spelling import plain_numbers
+from gumdrop.tables.reading.table import declared_categories
 from gumdrop.tables.results import FitResults, Stopped, TargetFacts, write_results
 from gumdrop.tables.scoring import OURS, mean_record, test_part
 from gumdrop.tables.task import Cut, Prediction
@@ -55,7 +56,8 @@ def fit_table(
 ) -> TableModel:
     """Fit a table and leave a folder: model, test predictions, results, and the choices to repeat it.
 
-    A data frame gives the model that ``gumdrop fit`` gives of the same table in a file.
+    A data frame gives the model that ``gumdrop fit`` gives of the same table in a file, with its columns of the dtype
+    `category` in ``--categories``.
 
     The work goes on in ``OUT.partial``, from where a whole folder is moved to ``OUT``. A run that is interrupted in its
     training leaves the model as it was then in ``OUT``, and the same call goes on from there. One fit at a time works
@@ -91,6 +93,7 @@ def fit_table(
         full = f"the disk is full: {place} is as it was, and {place}.partial keeps what was trained"
         stack.enter_context(saying_that_the_disk_is_full(f"{full}; make room and try again"))
         partial = group.from_first(lambda: stack.enter_context(held_folder(place, overwrite=overwrite, notify=notify)))
+        reading = as_declared(reading, declared_categories(table), target)
         data = read_data(table, target, reading, settings)
         _check_conformal(data, settings)
         _announce(data, reading, notify)

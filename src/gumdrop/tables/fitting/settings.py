@@ -5,7 +5,8 @@ from __future__ import annotations
 import itertools
 import json
 import math
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
@@ -24,6 +25,9 @@ class Reading:
     of them or they count from 0 or 1 to at most 10."""
     drop: tuple[str, ...] = ()
     """Columns to leave out."""
+    categories: tuple[str, ...] = ()
+    """Columns whose numbers are names, such as postal codes: each is a category. A column of a pandas frame that has
+    the dtype `category` is one unasked."""
     unit: str = ""
     """Unit of the target, for the report."""
     dates: Literal["day-first", "month-first"] | None = None
@@ -52,6 +56,14 @@ class Reading:
     def known(self) -> tuple[str, ...]:
         """Columns that tell what is known of the target, if not all is."""
         return tuple(name for name in (self.event, self.lower, self.upper) if name is not None)
+
+
+def as_declared(reading: Reading, declared: Sequence[str], target: str) -> Reading:
+    """Take columns that a frame says are categories for such, and such a target for classes."""
+    inputs = [name for name in declared if name not in {target, *reading.drop, *reading.known}]
+    is_class = target in declared and reading.task is None
+    task = "classification" if is_class else reading.task
+    return replace(reading, task=task, categories=tuple(dict.fromkeys([*reading.categories, *inputs])))
 
 
 @dataclass(frozen=True)

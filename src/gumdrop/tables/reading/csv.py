@@ -1,7 +1,9 @@
 """Read a table from a CSV file, with the numbers as they are spelled there."""
 
 import csv
-from collections.abc import Collection
+import re
+import shlex
+from collections.abc import Collection, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +13,9 @@ from gumdrop.tables.errors import TableError, check_unique
 from gumdrop.tables.reading.source import csv_header, is_row, opened
 from gumdrop.tables.reading.spelling import MISSING_SPELLINGS, Decimal, Spelling, spelled_numbers, spelling_of, tidy
 
+PADDED = re.compile(r"0\d+")
+ROWS_FOR_ZEROS = 1000
+"""Rows that are looked at for numbers with leading zeros."""
 EXACT = 2**53
 """From here on, a float64 does not hold every integer."""
 
@@ -19,7 +24,7 @@ def read_csv(
     source: Path | bytes, name: str, decimal: Decimal | None, words: Collection[str] = ()
 ) -> tuple[pd.DataFrame, Decimal | None, list[str]]:
     """Read a CSV file; columns of words stay as they are spelled, though all may look like numbers."""
-    separator, names = _survey(source, name)
+    separator, names, padded = _survey(source, name)
     frame = _parse(source, separator, names)
     # pandas makes one value of TRUE, True and true; such columns are read again as they are spelled.
     kinds = pd.api.types
@@ -39,7 +44,17 @@ def read_csv(
         grouped = {c: s for c in floats if (s := _spelling(again[c])) and "," in s.decimals and not s.same}
         read, more = _with_numbers(again, grouped, decimal)
         frame[list(grouped)], notes = read[list(grouped)], notes + more
-    return frame, decimal, notes
+    return (
+        frame,
+        decimal,
+        notes + padded_notes(column for column in padded if column in names and column not in spelled),
+    )
+
+
+def padded_notes(columns: Iterable[str]) -> list[str]:
+    """Say that numbers are written with leading zeros, as those are that are names."""
+    says = "has numbers with leading zeros, such as postal codes have, and counts as a number"
+    return [f"'{name}' {says}: add --categories {shlex.quote(name)} if they are names" for name in columns]
 
 
 def read_marks(
@@ -100,15 +115,15 @@ def _parse(source: Path | bytes, separator: str, names: list[str], **options: An
     return frame
 
 
-def _survey(source: Path | bytes, name: str) -> tuple[str, list[str]]:
-    """Separator and column names; every row has one cell per name, or this raises."""
+def _survey(source: Path | bytes, name: str) -> tuple[str, list[str], list[str]]:
+    """Separator, column names, and those with leading zeros; every row has one cell per name, or this raises."""
     separator, names = csv_header(source)
     check_unique(names)
     with opened(source) as file:
         reader = csv.reader(file, delimiter=separator, skipinitialspace=True)
         rows = filter(is_row, reader)
         next(rows, None)
-        count = 0
+        count, padded = 0, dict[str, None]()
         for row in rows:
             count += 1
             if len(row) != len(names):
@@ -116,6 +131,8 @@ def _survey(source: Path | bytes, name: str) -> tuple[str, list[str]]:
                     f"line {reader.line_num} of {name} has {len(row)} cells, its header {len(names)}: "
                     "correct that line, or put quotes around values that hold the separator"
                 )
+            if count <= ROWS_FOR_ZEROS:
+                padded |= {name: None for name, cell in zip(names, row, strict=True) if PADDED.fullmatch(cell.strip())}
     if not count:
         raise TableError(f"{name} is empty or has no rows: it needs a header line and rows below it")
-    return separator, names
+    return separator, names, list(padded)

@@ -1,4 +1,4 @@
-"""Cells as people spell them: what is missing, and numbers with decimal commas, thousands marks and currencies."""
+"""Cells as people spell them: what is missing, and numbers with decimal commas, thousands marks, currencies, units."""
 
 import re
 from collections.abc import Iterable
@@ -30,8 +30,10 @@ def tidy(frame: pd.DataFrame) -> pd.DataFrame:
 Decimal = Literal[".", ","]
 
 _MARKS = "$€£¥%"
+_UNIT = r"[A-Za-zµ°²³/]{1,8}"
 _NUMBER = re.compile(
-    rf"([+-]?)\s*([{_MARKS}]?)\s*([+-]?)([\d.,' \u00a0\u202f\u2019]*\d[.,]?(?:[eE][+-]?\d+)?)\s*([{_MARKS}]?)"
+    rf"([+\u2212-]?)\s*([{_MARKS}]?)\s*([+\u2212-]?)"
+    rf"([\d.,' \u00a0\u202f\u2019]*\d[.,]?(?:[eE][+-]?\d+)?)\s*([{_MARKS}]|{_UNIT}|)"
 )
 _SPACES = r"' \u00a0\u202f\u2019"
 _POINT = re.compile(rf"[1-9]\d{{0,2}}(?:[,{_SPACES}]\d{{3}})+(?:\.\d+)?|\d*\.?\d+(?:[eE][+-]?\d+)?|\d+\.")
@@ -55,7 +57,7 @@ def spelling_of(texts: Iterable[str]) -> Spelling | None:
         frozenset({','})
         >>> sorted(spelling_of(["1,234", "2,500"]).decimals), spelling_of(["1,234"]).same
         ([',', '.'], False)
-        >>> spelling_of(["$5", "€5"]) is None
+        >>> spelling_of(["$5", "€5"]) is spelling_of(["5 kg", "5 lb"]) is spelling_of(["5 kg", "5"]) is None
         True
     """
     matches = []
@@ -66,7 +68,9 @@ def spelling_of(texts: Iterable[str]) -> Spelling | None:
         matches.append(match)
     if not matches:
         return None
-    marks = {match[2] + match[5] for match in matches}
+    marks, units = {match[2] + match[5] for match in matches}, {match[5] for match in matches} - {"", *_MARKS}
+    if units and len({match[5] for match in matches}) > 1:
+        return None
     if len(marks - {""}) > 1 or marks == {"", "%"} or any(match[1] and match[3] for match in matches):
         return None
     bodies = [match[4] for match in matches]
@@ -78,7 +82,7 @@ def spelling_of(texts: Iterable[str]) -> Spelling | None:
 
 
 def spelled_numbers(column: pd.Series, decimal: Decimal) -> pd.Series:
-    """Read a column of texts that `spelling_of` accepted; per cent stay per cent, and currencies are left out."""
+    """Read a column of texts that `spelling_of` accepted; per cent stay per cent, and other units are left out."""
     codes, distinct = pd.factorize(column)
     values = np.array([_parse(str(text), decimal) for text in distinct] + [np.nan])
     return pd.Series(values[codes], index=column.index, name=column.name)
@@ -88,7 +92,7 @@ def _parse(text: str, decimal: Decimal) -> float:
     match = _NUMBER.fullmatch(text.strip())
     assert match is not None
     value = _value(match[4], decimal)
-    return -value if "-" in (match[1], match[3]) else value
+    return -value if {match[1], match[3]} & {"-", "\u2212"} else value
 
 
 def _value(body: str, decimal: Decimal) -> float:

@@ -16,7 +16,7 @@ import numpy as np
 import pandas as pd
 
 from gumdrop.tables.errors import STDIN, TableError, check_unique
-from gumdrop.tables.reading.csv import read_csv, read_marks
+from gumdrop.tables.reading.csv import PADDED, padded_notes, read_csv, read_marks
 from gumdrop.tables.reading.source import PARQUET, ZIP, check_file, first_bytes, sha256
 from gumdrop.tables.reading.spelling import Decimal, plain_numbers, tidy
 
@@ -44,12 +44,23 @@ def read_frame(
     for name in texts:
         frame[name] = frame[name].astype(object).map(str, na_action="ignore")
     frame = tidy(frame)
-    texts = [name for name in texts if name not in words]
+    texts, padded = [name for name in texts if name not in words], []
     for name in texts:
         values, bad = plain_numbers(frame[name])
         if not bad.any():
+            padded += [name] * bool(frame[name].str.fullmatch(PADDED).any())
             frame[name] = values
-    return read_marks(frame, [name for name in texts if frame[name].dtype != float], decimal)
+    frame, decimal, notes = read_marks(frame, [name for name in texts if frame[name].dtype != float], decimal)
+    return frame, decimal, notes + padded_notes(padded)
+
+
+def declared_categories(table: object) -> list[str]:
+    """Columns of numbers that a frame of pandas says are categories."""
+    if not isinstance(table, pd.DataFrame):
+        return []
+    kinds = {str(name).strip(): dtype for name, dtype in table.dtypes.items()}
+    of_pandas = {name: dtype.categories for name, dtype in kinds.items() if isinstance(dtype, pd.CategoricalDtype)}
+    return [name for name, categories in of_pandas.items() if pd.api.types.is_numeric_dtype(categories)]
 
 
 def _pandas(table: object) -> pd.DataFrame:

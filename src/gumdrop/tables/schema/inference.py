@@ -53,6 +53,7 @@ def infer_schema(
     decimal: Decimal | None = None,
     known: Sequence[str] = (),
     positive: str | None = None,
+    categories: Sequence[str] = (),
 ) -> TableSchema:
     """Return how each column of a training table is encoded, with the statistics to do it.
 
@@ -61,8 +62,9 @@ def infer_schema(
     booleans means classification, and so does a target of numbers with two distinct values, or whose distinct values
     are class codes: exactly 0, 1, ..., k-1 or 1, 2, ..., k, with k at most 10. Every other target of numbers means
     regression; scores such as 3, 4, ..., 8 are among these. `dates` is the order of day, month and year where the dates
-    themselves do not tell it, and `decimal` the decimal mark of the file, to be kept with the schema. `positive` is the
-    one of two classes that is looked for: without it yes (ja, oui, si, sim), true or 1, else the rarer one.
+    themselves do not tell it, `categories` are columns whose numbers are names, and `decimal` is the decimal mark of
+    the file, to be kept with the schema. `positive` is the one of two classes that is looked for: without it yes (ja,
+    oui, si, sim), true or 1, else the rarer one.
 
     Raises:
         TableError: A named column is absent, the table has too few rows or no inputs, the target is missing
@@ -73,10 +75,12 @@ def infer_schema(
     if task not in {None, "regression", "classification"}:
         raise ValueError(f'`task` must be "regression" or "classification", got {task!r}')
     check_unique(list(frame.columns))
-    check_present(frame.columns, [target, *drop])
+    check_present(frame.columns, [target, *drop, *categories])
     names = [name for name in frame.columns if name not in {target, *drop, *known}]
     if target in drop:
         raise TableError(f"column {target!r} is the target: take it out of `--drop` or name another target")
+    if strange := [name for name in categories if name not in names]:
+        raise TableError(f"`--categories {strange[0]}` is no input; a target has classes with `--task classification`")
     if not names:
         raise TableError(f"no input column is left beside the target {target!r}: drop fewer, or add some")
     if len(frame) < _MIN_ROWS:
@@ -85,7 +89,7 @@ def infer_schema(
     goal = _ends_target(target, frame[target], known) if known else _infer_target(target, frame[target], task)
     goal = replace(goal, sought=_sought(goal, frame[target], positive))
     columns = in_one_message(
-        lambda name: _infer_column(name, frame[name], dates),
+        lambda name: _infer_column(name, frame[name], dates, name in categories),
         names,
         ending="Mend these, or leave columns out with --drop and their names.",
     )
@@ -114,11 +118,13 @@ def _renewed(column: Column, cells: pd.Series) -> Column:
     return replace(column, categories=common(labels) if OTHERS in column.categories else ordered(labels))
 
 
-def _infer_column(name: str, column: pd.Series, dates: Order | None) -> Column:
+def _infer_column(name: str, column: pd.Series, dates: Order | None, is_category: bool) -> Column:
     if name.startswith("Unnamed: "):
         raise TableError(f"column {name!r} has no name (a saved row index?): name it or {drop_it(name)}")
     if column.isna().all():
         raise TableError(f"column {name!r} is missing in every row: fill it or {drop_it(name)}")
+    if is_category:
+        return CategoryColumn(name, categories_of(name, column, are_names=True))
     if (order := _date_order(name, column, dates)) is not None:
         result = MeasuredColumn(name=name, kind="date", order=order)
         outside = np.isnan(result.axis.read(column)) & column.notna().to_numpy()
@@ -220,13 +226,28 @@ def _is_text(column: pd.Series) -> bool:
     return bool(plain_numbers(column)[1].any())
 
 
-def categories_of(name: str, column: pd.Series, *, is_target: bool = False) -> tuple[str, ...]:
-    """Find the categories of a column of texts."""
+def categories_of(name: str, column: pd.Series, *, is_target: bool = False, are_names: bool = False) -> tuple[str, ...]:
+    """Find the categories of a column of texts, or of numbers that are known to be names."""
     labels = labels_of(column)
     filled = len(labels) - labels.count(MISSING)
     distinct = [label for label in dict.fromkeys(labels) if label != MISSING]
     k, example = len(distinct), f"such as {distinct[0]!r}"
     way_out = "choose another target" if is_target else drop_it(name)
+    if not are_names:
+        _refuse_numbers(name, column, distinct, way_out)
+    if k > _MAX_CATEGORIES and k <= filled / 2 and not is_target and len(categories := common(labels)) > 2:
+        return categories
+    if k > _MAX_CATEGORIES or (k > _MANY_DISTINCT and k > filled / 2) or k == filled >= _LEAST_LABELS:
+        raise TableError(
+            f"column {name!r} has {k} different texts in {filled} rows, {example} (an identifier or free "
+            f"text?): group them into fewer categories or {way_out}"
+        )
+    return ordered(labels)
+
+
+def _refuse_numbers(name: str, column: pd.Series, distinct: list[str], way_out: str) -> None:
+    """Refuse texts that are numbers or durations in a spelling of their own."""
+    example = f"such as {distinct[0]!r}"
     spelling = spelling_of(distinct)
     if spelling is not None and any(not label.isdigit() for label in distinct):
         cells = pd.Series(distinct[:1], dtype=object)
@@ -242,17 +263,9 @@ def categories_of(name: str, column: pd.Series, *, is_target: bool = False) -> t
         mend = f"give them as numbers, such as hours, or {way_out}"
         raise TableError(f"column {name!r} holds durations, {example}: {mend}")
     number_like = pd.to_numeric(pd.Series(distinct).str.replace(",", ""), errors="coerce").notna()
-    if k > FEW_DISTINCT and number_like.mean() > 0.5:
+    if len(distinct) > FEW_DISTINCT and number_like.mean() > 0.5:
         why, mend = "not a number, unlike most of the column", f"correct it, leave unknown cells blank, or {way_out}"
         refuse(name, column, plain_numbers(column)[1], why, mend)
-    if k > _MAX_CATEGORIES and k <= filled / 2 and not is_target and len(categories := common(labels)) > 2:
-        return categories
-    if k > _MAX_CATEGORIES or (k > _MANY_DISTINCT and k > filled / 2) or k == filled >= _LEAST_LABELS:
-        raise TableError(
-            f"column {name!r} has {k} different texts in {filled} rows, {example} (an identifier or free "
-            f"text?): group them into fewer categories or {way_out}"
-        )
-    return ordered(labels)
 
 
 def common(labels: Iterable[str]) -> tuple[str, ...]:

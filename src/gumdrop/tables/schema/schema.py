@@ -148,9 +148,8 @@ class TableSchema:
     @functools.cached_property
     def reading(self) -> dict[str, Any]:
         """How `gumdrop.tables.read_table` reads a table as training did: 5% is a word if some other cell was one."""
-        labels = {column.name: column.categories for column in self.columns if isinstance(column, CategoryColumn)}
-        labels[self.target.name] = self.target.classes
-        return {"decimal": self.decimal, "words": [name for name in labels if are_words(labels[name])]}
+        words = [column.name for column in self.columns if isinstance(column, CategoryColumn)]
+        return {"decimal": self.decimal, "words": words + [self.target.name] * are_words(self.target.classes)}
 
     @property
     def feature_names(self) -> list[str]:

@@ -128,10 +128,12 @@ class StreamedTable:
     """The sample, as a table of its own."""
 
 
-def open_stream(path: Path, target: str, *, drop: Sequence[str] = (), seed: int = 0) -> StreamedTable:
+def open_stream(
+    path: Path, target: str, *, drop: Sequence[str] = (), categories: Sequence[str] = (), seed: int = 0
+) -> StreamedTable:
     """Read a table once, in pieces."""
     stream = TableStream(path)
-    summary = survey(stream, target, drop=drop, sample_rows=SAMPLE_ROWS, seed=seed)
+    summary = survey(stream, target, drop=drop, categories=categories, sample_rows=SAMPLE_ROWS, seed=seed)
     if summary.num_known < 10:
         raise TableError(
             f"{path} has {stream.num_rows:,} rows, of which a sample of {len(summary.sample):,} decides on the columns "

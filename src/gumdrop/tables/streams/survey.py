@@ -104,6 +104,7 @@ def survey(
     *,
     columns: Sequence[str] | None = None,
     drop: Sequence[str] = (),
+    categories: Sequence[str] = (),
     sample_rows: int = SAMPLE_ROWS,
     seed: int = 0,
 ) -> Survey:
@@ -120,17 +121,17 @@ def survey(
             known = frame[target].notna().to_numpy()
             sampled = known & is_in(drawn, first_row, len(frame))
             for name in frame.columns:
-                if name == target or not (name in drop or pd.api.types.is_numeric_dtype(frame[name])):
-                    most = MOST_CODES if pd.api.types.is_numeric_dtype(frame[name]) else MOST_LABELS
+                is_number = pd.api.types.is_numeric_dtype(frame[name]) and name not in categories
+                if name == target or not (name in drop or is_number):
+                    most = MOST_CODES if is_number else MOST_LABELS
                     sampled |= known & _first_of_their_kind(frame[name], seen.setdefault(name, set()), most)
             parts.append(frame[sampled])
             rows.append(first_row + np.flatnonzero(sampled))
             rest = frame[known & ~sampled]
             num_known += len(rest)
-            for name in rest.columns:
-                if pd.api.types.is_numeric_dtype(rest[name]):
-                    values = rest[name].to_numpy(dtype=np.float64, na_value=np.nan)
-                    moments[name] = moments.get(name, Moments()) + Moments.of(values)
+            for name in rest.select_dtypes("number"):
+                values = rest[name].to_numpy(dtype=np.float64, na_value=np.nan)
+                moments[name] = moments.get(name, Moments()) + Moments.of(values)
     return Survey(pd.concat(parts, ignore_index=True), np.concatenate(rows), moments, num_known)
 
 

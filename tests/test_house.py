@@ -11,7 +11,7 @@ BUDGETS = {
     "attribution": 1282,
     "cli": 1100,
     "ensembles": 1689,
-    "estimators": 1321,
+    "estimators": 1349,
     "export": 1367,
     "functional": 413,
     "layers": 1972,

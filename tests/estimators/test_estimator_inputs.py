@@ -55,6 +55,22 @@ def test_targets_to_score_are_one_for_each_row() -> None:
                 score(x, target[:30])
 
 
+def test_what_is_no_number_is_refused_with_a_way_out() -> None:
+    x, y = numbers()
+    model = ConcreteDropoutRegressor(**QUICK)
+    frame = pd.DataFrame({"size": x[:, 0], "word": ["a", "b"] * 30, "day": pd.date_range("2024-01-01", periods=60)})
+    for columns, what in ((["size", "word"], "'word'"), (["size", "day"], "'day'")):
+        with pytest.raises(ValueError, match=rf"Column {what} of `X` is of dtype .*`gumdrop\.tables\.fit_table`"):
+            model.fit(frame[columns], y)
+    with pytest.raises(ValueError, match=r"`y` must hold numbers, got .*; ConcreteDropoutClassifier takes labels"):
+        model.fit(x, ["a"] * 60)
+    with pytest.raises(ValueError, match="`hidden_layer_sizes` must hold positive numbers of units, got -3"):
+        ConcreteDropoutRegressor(hidden_layer_sizes=-3).fit(x, y)
+    one, same = ({**QUICK, "hidden_layer_sizes": sizes} for sizes in (8, (8,)))
+    predicted = [ConcreteDropoutRegressor(**options).fit(x, y).predict(x) for options in (one, same)]
+    np.testing.assert_array_equal(*predicted)
+
+
 def test_truths_are_numbers() -> None:
     x, y = numbers()
     yes = y > np.median(y)

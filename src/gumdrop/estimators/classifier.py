@@ -33,8 +33,8 @@ class ConcreteDropoutClassifier(ClassifierMixin, ConcreteDropoutEnsemble):
     Inputs are standardised inside; labels may be of any type.
 
     Args:
-        hidden_layer_sizes: Units of the hidden layers of each network, which then read the inputs as they are; None
-            chooses sizes, and whether inputs are cut into bins, by held-out rows, see `gumdrop.ensembles.fit`.
+        hidden_layer_sizes: Units of each hidden layer, or of the one, of networks that read the inputs as they are;
+            None chooses sizes, and whether inputs are cut into bins, by held-out rows, see `gumdrop.ensembles.fit`.
         n_members: Networks of each strength; None for 10, and 5 from 10,000 rows on.
         max_iter: Epochs; None for what `gumdrop.ensembles.schedule` says, at least 20.
         batch_size: Rows per step; None for 128 to 1,024, more for more rows.

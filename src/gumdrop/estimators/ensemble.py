@@ -13,14 +13,22 @@ from numpy.typing import ArrayLike
 from scipy.sparse import issparse
 from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 from torch import nn
 
 from gumdrop.ensembles import Architecture, EnsembleFit, EnsembleSettings, Rows, fit
 from gumdrop.ensembles.fitting import STREAMED, fit_streamed_ensemble, stream_schedule
 from gumdrop.ensembles.rows import MIN_ROWS
 from gumdrop.estimators.conformal import ConformalEstimator
-from gumdrop.estimators.rows import DistinctRows, StandardisedRows, checked_weights, dense, held_together, moments
+from gumdrop.estimators.rows import (
+    DistinctRows,
+    StandardisedRows,
+    checked_weights,
+    dense,
+    held_together,
+    moments,
+    validated,
+)
 from gumdrop.layers import PiecewiseLinear
 from gumdrop.likelihoods import PLAIN, Lengthscale, Likelihood, TargetScale
 from gumdrop.networks.rates import dropout_rates
@@ -38,7 +46,7 @@ NUMBERS: dict[str, object] = {"dtype": [np.float64, np.float32], "accept_sparse"
 class ConcreteDropoutEnsemble(ConformalEstimator, BaseEstimator):
     """What regressor and classifier share: parameters, training and the networks' view of the inputs."""
 
-    hidden_layer_sizes: Sequence[int] | None = None
+    hidden_layer_sizes: Sequence[int] | int | None = None
     _: KW_ONLY
     n_members: int | None = None
     max_iter: int | None = None
@@ -98,7 +106,7 @@ class ConcreteDropoutEnsemble(ConformalEstimator, BaseEstimator):
 
     def _checked(self, X: Any, y: Any, **accepted: Any) -> tuple[Any, np.ndarray]:
         """Validate rows to train on."""
-        inputs, targets = validate_data(self, X, y, **NUMBERS | accepted, **self._targets)
+        inputs, targets = validated(self, X, y, **NUMBERS | accepted, **self._targets)
         return inputs, targets
 
     def fit_stream(self, path: str | os.PathLike[str], target: str, *, columns: Sequence[str] | None = None) -> Self:
@@ -206,7 +214,12 @@ class ConcreteDropoutEnsemble(ConformalEstimator, BaseEstimator):
     def _architecture(self) -> Architecture | None:
         """What was asked for, or None if it is to be chosen."""
         sizes = self.hidden_layer_sizes
-        return None if sizes is None else Architecture(tuple(sizes))
+        if sizes is None:
+            return None
+        hidden = (sizes,) if isinstance(sizes, int) else tuple(sizes)
+        if not all(size >= 1 for size in hidden):
+            raise ValueError(f"`hidden_layer_sizes` must hold positive numbers of units, got {sizes}")
+        return Architecture(hidden)
 
     def _fit_ensemble(self, rows: DistinctRows, y: np.ndarray, scale: TargetScale = PLAIN) -> None:
         """Train on encoded targets, which can lie where the scale says."""
@@ -280,4 +293,4 @@ class ConcreteDropoutEnsemble(ConformalEstimator, BaseEstimator):
 
     def _validated(self, X: Any) -> Any:
         check_is_fitted(self)
-        return validate_data(self, X, dtype=NUMBERS["dtype"], accept_sparse="csr", reset=False)
+        return validated(self, X, dtype=NUMBERS["dtype"], accept_sparse="csr", reset=False)

@@ -12,14 +12,13 @@ from numpy.typing import ArrayLike
 from scipy.special import ndtr, ndtri
 from sklearn.base import MultiOutputMixin, RegressorMixin
 from sklearn.utils import check_consistent_length, check_random_state
-from sklearn.utils.validation import validate_data
 from torch import Tensor, nn
 from torch.special import log_ndtr
 
 from gumdrop.ensembles import Architecture, RegressionEnsemble
 from gumdrop.estimators.ensemble import NUMBERS, ConcreteDropoutEnsemble
 from gumdrop.estimators.part_known import ends_of, is_event, records_of
-from gumdrop.estimators.rows import chunks, distinct, moments
+from gumdrop.estimators.rows import chunks, distinct, moments, validated
 from gumdrop.layers import PiecewiseLinear
 from gumdrop.likelihoods import PLAIN, Gaussian, HurdlePrediction, PartKnown, RegressionPrediction, TargetScale
 from gumdrop.likelihoods.hurdle import gaussian_on
@@ -39,8 +38,8 @@ class ConcreteDropoutRegressor(MultiOutputMixin, RegressorMixin, ConcreteDropout
     quantile or interval is negative, and held-out rows decide between it, its root and its logarithm.
 
     Args:
-        hidden_layer_sizes: Units of the hidden layers of each network, which then read the inputs as they are; None
-            chooses sizes, and whether inputs are cut into bins, by held-out rows, see `gumdrop.ensembles.fit`.
+        hidden_layer_sizes: Units of each hidden layer, or of the one, of networks that read the inputs as they are;
+            None chooses sizes, and whether inputs are cut into bins, by held-out rows, see `gumdrop.ensembles.fit`.
         n_members: Networks of each strength; None for 10, and 5 from 10,000 rows on.
         max_iter: Epochs; None for what `gumdrop.ensembles.schedule` says, at least 20.
         batch_size: Rows per step; None for 128 to 1,024, more for more rows.
@@ -93,9 +92,11 @@ class ConcreteDropoutRegressor(MultiOutputMixin, RegressorMixin, ConcreteDropout
     def _checked(self, X: Any, y: Any, **accepted: Any) -> tuple[Any, np.ndarray]:
         if (records := records_of(y)) is None:
             inputs, targets = super()._checked(X, y, **accepted)
+            if targets.dtype.kind not in "biuf":
+                raise ValueError(f"`y` must hold numbers, got {targets.dtype}; ConcreteDropoutClassifier takes labels")
             return inputs, targets.astype(np.float64) if targets.dtype == bool else targets
         check_consistent_length(X, records)
-        return validate_data(self, X, **NUMBERS | accepted), records
+        return validated(self, X, **NUMBERS | accepted), records
 
     def _train(
         self, inputs: np.ndarray, observed: np.ndarray, weights: np.ndarray, together: np.ndarray | None = None

@@ -7,7 +7,7 @@ import numpy as np
 import torch
 from scipy.sparse import issparse
 from sklearn.utils import check_consistent_length
-from sklearn.utils.validation import _check_sample_weight
+from sklearn.utils.validation import _check_sample_weight, validate_data
 from torch import Tensor
 
 from gumdrop.ensembles.folds import time_blocks
@@ -47,6 +47,20 @@ class StandardisedRows(RowSource):
         standard = np.take(self._values, self._indices[rows.cpu().numpy()], axis=0) - self._center
         standard /= self._scale
         return torch.from_numpy(standard.astype(np.float32))
+
+
+def validated(estimator: Any, X: Any, *y: Any, **options: Any) -> Any:
+    """Validate numbers as scikit-learn does, and say which column of a data frame holds something else."""
+    try:
+        return validate_data(estimator, X, *y, **options)
+    except (TypeError, ValueError) as error:
+        words = X.select_dtypes(exclude=["number", "bool"]).columns if hasattr(X, "select_dtypes") else []
+        if not len(words):
+            raise
+        raise ValueError(
+            f"{error}\nColumn {words[0]!r} of `X` is of dtype {X[words[0]].dtype}, and estimators take numbers: encode "
+            "it, or call `gumdrop.tables.fit_table`, which reads words, dates and missing cells"
+        ) from error
 
 
 def chunks(num_rows: int) -> list[slice]:

@@ -14,7 +14,7 @@ import gumdrop as gd
 pytest.importorskip("rapidfuzz")
 
 from gumdrop_experiments.g2p.spelling import beam_search, count_errors, judge
-from gumdrop_experiments.g2p.training import Rows, train_as_reported
+from gumdrop_experiments.g2p.training import train_as_reported
 from gumdrop_experiments.harness.run import Run
 from gumdrop_experiments.harness.settings import RunOptions
 from gumdrop_experiments.networks.spellers import ByLength, PooledReader, Speller, phone_nll
@@ -83,7 +83,7 @@ def test_networks_of_several_seeds_speak_together(data, tmp_path):
 
 def test_a_reported_training_that_was_stopped_goes_on_as_if_it_had_not(tmp_path):
     letters, phones = torch.randint(1, 6, (40, 3)), torch.randint(1, 5, (40, 4))
-    rows = Rows((letters, phones), (letters[:8], phones[:8]))
+    rows = (letters, phones), (letters[:8], phones[:8])
 
     def trained(folder, *stops):
         run = Run("g2p", RunOptions(out=tmp_path / folder, resume=True), notify=lambda note: None)

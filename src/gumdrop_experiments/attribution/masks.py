@@ -125,9 +125,8 @@ def planted(settings: FIDOSettings, seed: int) -> Plain:
         explanation = FIDO(_matched_filter, settings).explain(
             x, 0, additional_forward_args=pattern, infill=infill, seed=seed
         )
-        found["infills"][infill] = {
-            region: _planted_scores(explanation.relevance(region), truth, boxes) for region in REGIONS
-        }
+        scores = {region: _planted_scores(explanation.relevance(region), truth, boxes) for region in REGIONS}
+        found["infills"][infill] = scores
         found["pictures"][infill] = rounded_pixels(explanation.joint[:SHOWN, 0])
     # Captum's methods at a baseline of zeros, each image scaled to a largest relevance of 1.
     methods = captum_methods((3, 5), additional_forward_args=pattern)

@@ -79,10 +79,8 @@ def _best(found: Plain, *, ours: bool) -> tuple[str, float]:
 
 def _digit_table(infill: str, found: Plain) -> Table:
     signs = {"insertion": 1, "deletion": -1, "kept_log_odds": 1, "dropped_log_odds": -1}
-    best = {
-        (int(np.argmax([sign * row[key]["mean"] for row in found.values()])), column)
-        for column, (key, sign) in enumerate(signs.items(), start=1)
-    }
+    ranks = [[sign * row[key]["mean"] for row in found.values()] for key, sign in signs.items()]
+    best = {(int(np.argmax(values)), column) for column, values in enumerate(ranks, start=1)}
     cells = {
         "insertion AUC (SE)": "{insertion[mean]:.4f} ({insertion[se]:.4f})",
         "deletion AUC (SE)": "{deletion[mean]:.4f} ({deletion[se]:.4f})",
@@ -115,15 +113,10 @@ def _planted_table(found: Plain) -> Table:
 
 
 def _speed_table(found: Plain) -> Table:
-    times = {
-        "batch": "batch",
-        "one by one": "alone",
-        "usual loop": "usual",
-        "network, batch": "network_batch",
-        "network, one by one": "network_alone",
-    }
+    times = {"batch": "batch", "one by one": "alone", "usual loop": "usual"}
+    times |= {"network, batch": "network_batch", "network, one by one": "network_alone"}
     milliseconds = {name: {key: 1000 * row[key] for key in times.values()} for name, row in found["networks"].items()}
-    records = {name: {**row, **milliseconds[name]} for name, row in found["networks"].items()}
+    records = {name: row | milliseconds[name] for name, row in found["networks"].items()}
     cells = {head: f"{{{key}:.1f}}" for head, key in times.items()}
     cells |= {"times faster than one by one": "{times_faster_than_alone:.1f}"}
     cells |= {"than the usual loop": "{times_faster_than_usual:.1f}"}
@@ -139,8 +132,7 @@ def _speed_table(found: Plain) -> Table:
 def _images(rows: Any, count: int) -> NDArray[np.float64]:
     """Pictures from the rows that a part keeps, shape (count, H, W) or (count, H, W, 3)."""
     flat = np.asarray(rows, dtype=float)
-    side = flat.shape[-1]
-    pictures = flat.reshape(count, -1, side, side)
+    pictures = flat.reshape(count, -1, flat.shape[-1], flat.shape[-1])
     return pictures[:, 0] if pictures.shape[1] == 1 else pictures.transpose(0, 2, 3, 1)
 
 
@@ -188,18 +180,16 @@ def _digits(part: Plain, shown: Plain) -> Figure:
 
 def _photographs(part: Plain, shown: Plain) -> Figure:
     count = len(part["names"])
-    names = ("inputs", "ssr", "sdr", "joint", "enhanced", "crops")
-    titles = {**TITLES, "crops": "crop"}
-    drawing, axes = _rows_of_pictures(count, len(names), cell=1.05)
-    for row, name in enumerate(names):
-        for column, picture in enumerate(_images(shown[name], count)):
-            ax = axes[row, column]
+    titles = TITLES | {"crops": "crop"}
+    drawing, axes = _rows_of_pictures(count, len(titles), cell=1.05)
+    for row, (name, title) in zip(axes, titles.items(), strict=True):
+        for column, (ax, picture) in enumerate(zip(row, _images(shown[name], count), strict=True)):
             _show(ax, picture, heat=name in ("ssr", "sdr", "joint"))
             if name == "joint":
                 _box(ax, part["boxes"][column])
-            if row == 0:
-                ax.set_title(part["names"][column], fontsize=plots.SIZE, color=plots.INK)
-        _label(axes[row, 0], titles[name])
+        _label(row[0], title)
+    for ax, name in zip(axes[0], part["names"], strict=True):
+        ax.set_title(name, fontsize=plots.SIZE, color=plots.INK)
     return drawing
 
 
@@ -215,16 +205,14 @@ def _planted(pictures: Plain) -> Figure:
 
 def _curves(part: Plain) -> Figure:
     drawing, axes = subplots(2, 2, sharex=True, sharey=True, size=(7.6, 5.4))
-    for row, infill in enumerate(part):
-        for column, kind in enumerate(("insertion", "deletion")):
-            ax = axes[row, column]
+    for row, (infill, found) in zip(axes, part.items(), strict=True):
+        for ax, kind in zip(row, ("insertion", "deletion"), strict=True):
             for name, colour in zip(HEADLINE, CURVE_COLOURS, strict=True):
-                values = part[infill][name][f"{kind}_curve"]
-                style = "-" if name.startswith("FIDO") else "--"
-                share = np.linspace(0, 100, len(values))
-                ax.plot(share, values, style, color=colour, linewidth=1.5, label=name)
-            x = f"places {'taken out' if column else 'put in'}, most relevant first (%)" if row else ""
-            y = "" if column else "probability of the class"
-            dress(ax, title=f"{kind}, infill {infill}", x=x, y=y, xlim=(0, 60), ylim=(0, 1.02))
+                values, style = found[name][f"{kind}_curve"], "-" if name.startswith("FIDO") else "--"
+                ax.plot(np.linspace(0, 100, len(values)), values, style, color=colour, linewidth=1.5, label=name)
+            dress(ax, title=f"{kind}, infill {infill}", xlim=(0, 60), ylim=(0, 1.02))
+        row[0].set_ylabel("probability of the class")
+    for ax, what in zip(axes[-1], ("put in", "taken out"), strict=True):
+        ax.set_xlabel(f"places {what}, most relevant first (%)")
     axes[0, 0].legend(fontsize=plots.SIZE - 1, frameon=False, loc="lower right")
     return drawing

@@ -1,7 +1,5 @@
 """What FIDO is compared with: Captum's methods, and masks searched for in the usual way; and what each takes."""
 
-import functools
-import itertools
 import statistics
 import time
 from collections.abc import Callable, Sequence
@@ -20,8 +18,6 @@ from gumdrop_experiments.shared import seeded, take_step
 
 Method = Callable[[Callable[..., Tensor], Tensor, Tensor | int, Tensor], Tensor]
 """Relevance from model, inputs, target and infill."""
-THREADS = (1,)
-"""More would wait for each other where other work goes on."""
 ROWS, ROUNDS = 256, 3
 """Rows that go through the network at once, and how often each way is timed."""
 
@@ -39,18 +35,14 @@ def captum_methods(windows: Sequence[int] = (3, 5, 7), **options: Any) -> dict[s
     from captum.attr import IntegratedGradients, Occlusion
 
     def gradients(model: Callable[..., Tensor], x: Tensor, target: Tensor | int, infill: Tensor) -> Tensor:
-        found: Tensor = IntegratedGradients(model).attribute(x, baselines=infill, target=target, **options)
-        return found.detach()
+        return IntegratedGradients(model).attribute(x, baselines=infill, target=target, **options).detach()
 
     def occlusion(model: Callable[..., Tensor], x: Tensor, target: Tensor | int, infill: Tensor, side: int) -> Tensor:
         same: Plain = {"baselines": infill, "target": target, "perturbations_per_eval": 16, **options}
-        found: Tensor = Occlusion(model).attribute(x, (x.shape[1], side, side), **same)
-        return found.detach()
+        return Occlusion(model).attribute(x, (x.shape[1], side, side), **same).detach()
 
-    return {
-        "integrated gradients": gradients,
-        **{f"occlusion {side} x {side}": partial(occlusion, side=side) for side in windows},
-    }
+    sides = {f"occlusion {side} x {side}": partial(occlusion, side=side) for side in windows}
+    return {"integrated gradients": gradients, **sides}
 
 
 def gumbel_masks(
@@ -103,11 +95,9 @@ def speed(model: nn.Module, x: Tensor, iterations: int, seed: int) -> Plain:
         perceptron = digit_perceptron().eval()
     short = FIDOSettings(iterations=iterations)
     found: Plain = {"images": len(x), "iterations": short.iterations, "num_samples": short.num_samples}
-    networks = {"convolutional": model, "dense": perceptron}
-    for threads, (name, network) in itertools.product(THREADS, networks.items()):
-        with limited_threads(threads):
-            row = _row(network, x, short)
-        found.setdefault("networks", {})[f"{name}, {threads} thread{'s' * (threads > 1)}"] = row
+    for name, network in {"convolutional": model, "dense": perceptron}.items():
+        with limited_threads(1):  # more would wait for each other where other work goes on
+            found.setdefault("networks", {})[f"{name}, 1 thread"] = _row(network, x, short)
     return found
 
 
@@ -115,7 +105,7 @@ def _row(network: nn.Module, x: Tensor, settings: FIDOSettings) -> Plain:
     with torch.no_grad():
         target = network(x).argmax(1)
     fido, fill = FIDO(network, settings), torch.zeros_like(x)
-    attribute = functools.partial(fido.attribute, infill="zeros", region="ssr", chunk_size=ROWS)
+    attribute = partial(fido.attribute, infill="zeros", region="ssr", chunk_size=ROWS)
     of_image = 2 * settings.num_samples
 
     def one_by_one() -> list[Tensor]:
@@ -151,9 +141,8 @@ def _passes(network: nn.Module, x: Tensor, target: Tensor, masks: int, iteration
 def _timed(ways: dict[str, Callable[[], object]]) -> dict[str, float]:
     """Median over the rounds, in turn, of the processor's time: other work slows all alike."""
     seconds: dict[str, list[float]] = {name: [] for name in ways}
-    for _ in range(ROUNDS):
-        for name, run in ways.items():
-            started = time.process_time()
-            run()
-            seconds[name].append(time.process_time() - started)
+    for name, run in list(ways.items()) * ROUNDS:
+        started = time.process_time()
+        run()
+        seconds[name].append(time.process_time() - started)
     return {name: statistics.median(each) for name, each in seconds.items()}

@@ -1,12 +1,10 @@
 """Masks on planted evidence, digits and photographs, how long they take, and a network that tells crops apart."""
 
-import functools
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 
 import torch
-from torch import Tensor, nn
 
 from gumdrop.attribution import FIDO, FIDOSettings, read_photograph
 from gumdrop.metrics import accuracy
@@ -47,7 +45,9 @@ def study(settings: Settings, run: Run) -> WithPictures:
         "classifier": classifier,
         "planted": run.part("planted", partial(planted, fido, seed)),
         "digits": run.part("digits", partial(digits, model, images[: settings.num_images], fido, seed)),
-        "shown": run.part("shown", partial(_shown, model, images[:SHOWN], fido, seed)),
+        "shown": run.part(
+            "shown", lambda: explained(FIDO(model, fido).explain(images[:SHOWN], infill="blur", seed=seed))
+        ),
         "speed": run.part("speed", partial(speed, model, images[:SHOWN], iterations, seed)),
         "photographs": run.part("photographs", partial(photographs, run, folder, fido)),
     }
@@ -64,15 +64,11 @@ def _judged(run: Run, mnist: Path) -> Plain:
     return {"steps": QUICK_CLASSIFIER_STEPS if run.options.quick else CLASSIFIER_STEPS, "test_accuracy": right}
 
 
-def _shown(model: nn.Module, x: Tensor, settings: FIDOSettings, seed: int) -> Plain:
-    return explained(FIDO(model, settings).explain(x, infill="blur", seed=seed))
-
-
 def photographs(run: Run, folder: Path, settings: FIDOSettings) -> Plain:
     """Train a network that tells crops of the photographs apart, and explain each photograph to it."""
     pictures = torch.stack([read_photograph(folder / name, size=(PICTURE, PICTURE)) for name in PHOTOGRAPHS])
     model = train_or_load(
-        functools.partial(photograph_network, len(PHOTOGRAPHS)),
+        partial(photograph_network, len(PHOTOGRAPHS)),
         lambda: photograph_batches(pictures, size=CROP, batch_size=64),
         run.folder / "photographs.pt",
         steps=QUICK_STEPS if run.options.quick else STEPS,

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from gumdrop.views import plots
@@ -32,7 +33,7 @@ AVERAGES = (
     "The first networks scored as the report does, too: it averages logarithms of probabilities, over all pixels, of "
     "which those without a class are never right."
 )
-AVERAGED = ("probabilities", "logits")
+ERRORS = ("ece", "overconfidence")
 BY_DRAWS = (
     "Mean IoU, %, by the statistics that normalise maps, by what of the draws is averaged, and by their number; means "
     "over networks, standard errors in brackets."
@@ -77,37 +78,33 @@ def page(found: WithPictures) -> Page:
 def _lead(results: Results) -> str:
     if not {"learned", "fixed 0.2"} <= results.keys():
         return f"Networks with these ways to set the rates: {'; '.join(results)}."
-    ours, fixed = (_mean(results, variant, "draws") for variant in ("learned", "fixed 0.2"))
+    ours, fixed = (
+        {score: np.mean([run["draws"][score] for run in results[variant]]) for score in SCORES}
+        for variant in ("learned", "fixed 0.2")
+    )
     return (
         f"With draws, learned rates reach a mean IoU of {100 * ours['miou']:.1f} %, fixed 0.2 "
         f"{100 * fixed['miou']:.1f} %; log loss {ours['nll']:.3f} and {fixed['nll']:.3f} nats per pixel, "
         f"calibration error {100 * ours['ece']:.2f} and {100 * fixed['ece']:.2f} %. The epistemic part announces "
-        f"wrong pixels with an AUROC of {_auroc(results, 'learned', 'draws', 'mutual_information')}."
+        f"wrong pixels with an AUROC of {_auroc(results['learned'], 'draws', 'mutual_information')}."
     )
 
 
-def _mean(results: Results, variant: str, how: str) -> dict[str, float]:
-    return {name: float(np.mean([run[how][name] for run in results[variant]])) for name in SCORES}
-
-
-def _auroc(results: Results, variant: str, how: str, uncertainty: str) -> str:
-    values = [run[how]["auroc"][uncertainty] for run in results[variant]]
+def _auroc(runs: Sequence[Plain], how: str, uncertainty: str) -> str:
+    values = [run[how]["auroc"][uncertainty] for run in runs]
     return "–" if None in values else f"{np.mean(values):.3f}"
 
 
 def _table(results: Results) -> Table:
     rows = []
-    for variant in results:
-        for how, words in (("no_draws", "no draws"), ("draws", "draws")):
-            if variant == "none" and how == "draws":
-                continue
-            cells = [f"{variant}, {words}"]
+    for variant, runs in results.items():
+        for how in ("no_draws",) if variant == "none" else ("no_draws", "draws"):
+            cells = [f"{variant}, {how.replace('_', ' ')}"]
             for score, (_, scale, digits) in SCORES.items():
-                mean, error = mean_and_error(scale * run[how][score] for run in results[variant])
-                cells.append(f"{mean:.{digits}f}" + f" ({error:.{digits}f})" * (len(results[variant]) > 1))
-            cells.append(_auroc(results, variant, how, "mutual_information") if how == "draws" else "–")
-            cells.append(_auroc(results, variant, how, "predictive_entropy"))
-            rows.append(cells)
+                mean, error = mean_and_error(scale * run[how][score] for run in runs)
+                cells.append(f"{mean:.{digits}f}" + f" ({error:.{digits}f})" * (len(runs) > 1))
+            cells.append(_auroc(runs, how, "mutual_information") if how == "draws" else "–")
+            rows.append([*cells, _auroc(runs, how, "predictive_entropy")])
     columns = ["dropout", *(title for title, *_ in SCORES.values()), "AUROC of errors, epistemic", "of the total"]
     ours = [i for i, row in enumerate(rows) if row[0].startswith("learned")]
     return Table("Test pictures; means over networks, standard errors in brackets.", columns, rows, ours=ours)
@@ -122,12 +119,12 @@ def _by_class(caption: str, shown: Mapping[str, tuple[str, str]], results: Resul
 
 
 def _averages(results: Results) -> Table:
-    rows = []
-    for variant, runs in results.items():
-        for how, found in runs[0].get("averages", {}).items():
-            for name, scores in found.items():
-                errors = (f"{100 * scores[key]:.2f}" for key in ("ece", "overconfidence"))
-                rows.append([f"{variant}, {how.replace('_', ' ')}", *name.split(", "), *errors])
+    rows = [
+        [f"{variant}, {how.replace('_', ' ')}", *name.split(", "), *(f"{100 * scores[key]:.2f}" for key in ERRORS)]
+        for variant, runs in results.items()
+        for how, found in runs[0].get("averages", {}).items()
+        for name, scores in found.items()
+    ]
     columns = ["dropout", "mean of", "pixels", "calibration error, %", "confidence − accuracy, %"]
     return Table(AVERAGES, columns, rows)
 
@@ -138,7 +135,7 @@ def _by_draws(results: Results) -> list[Table]:
         found = [run["by_draws"] for run in runs if "by_draws" in run]
         for statistics, first in found[0].items() if found else ():
             each = [one[statistics] for one in found]
-            heads = ["no draws", *(f"{how} of {n}" for how in AVERAGED for n in first["draws"])]
+            heads = ["no draws", *(f"{how} of {n}" for how in ("probabilities", "logits") for n in first["draws"])]
             ious = zip(*([one["no draws"], *one["probabilities"], *one["logits"]] for one in each), strict=True)
             means = (mean_and_error(100 * iou for iou in of_networks) for of_networks in ious)
             rows.append([variant, statistics, *(with_error(pair, ".1f") for pair in means)])
@@ -180,8 +177,7 @@ def _rates(results: Results) -> Figure:
         final.plot(depth, last, color=plots.INK, linewidth=0.6, alpha=0.5)
         final.scatter(depth, last, s=16, color=colours, zorder=3)
     for name, colour in zip(names, colours, strict=True):
-        values = first[name]
-        over.plot(range(1, len(values) + 1), values, color=colour, linewidth=1, alpha=0.8)
+        over.plot(range(1, len(first[name]) + 1), first[name], color=colour, linewidth=1, alpha=0.8)
     title, x = "at the end, a line for each fit", "convolution, from picture to classes"
     dress(final, title=title, x=x, y="drop probability p", ylim=(0, None), whole=True)
     dress(over, title="over training of the first fit, in the colours of the dots", x="epoch")
@@ -192,28 +188,29 @@ def _calibration(results: Results) -> Figure:
     drawing, panels = subplots(1, len(results), squeeze=False, size=(3.2 * len(results), 3.4))
     for ax, (variant, runs) in zip(panels[0], results.items(), strict=True):
         bins = runs[0]["draws"]["calibration"]
-        sure, right = (np.array(bins[key], dtype=float) for key in ("p", "right"))
+        sure, right = _shares(bins)
         plots.reliability(sure, right, bins["pixels"], ax=ax)
         ax.set_title(variant, fontsize=10, loc="left")
     return drawing
 
 
+def _shares(bins: Plain) -> list[NDArray[np.float64]]:
+    """How sure a network was in each bin, and how often right; NaN in empty ones."""
+    return [np.array(bins[key], dtype=float) for key in ("p", "right")]
+
+
 def _draw_class_calibration(results: Results) -> Figure:
     drawing, panels = subplots(2, -(-len(CAMVID_CLASSES) // 2), sharex=True, sharey=True, size=(11, 4.2))
-    for c, ax in enumerate(panels.flat):
-        if c == len(CAMVID_CLASSES):
-            ax.set_axis_off()
-            ax.legend(*panels[0, 0].get_legend_handles_labels(), loc="center", frameon=False, fontsize=9)
-            break
+    for c, ax in zip(range(len(CAMVID_CLASSES)), panels.flat, strict=False):
         ax.plot([0, 1], [0, 1], color=plots.INK, linewidth=0.8, linestyle=":")
         for title, (variant, how) in BY_CLASS.items():
-            if variant not in results:
-                continue
-            bins = results[variant][0][how]["class_calibration"][c]
-            sure, right = (np.array(bins[key], dtype=float) for key in ("p", "right"))
-            style = "--" if (variant, how) == ("learned", "no_draws") else "-"
-            ax.plot(sure, right, style, color=COLOURS[variant], linewidth=1.4, label=title)
+            if variant in results:
+                shares = _shares(results[variant][0][how]["class_calibration"][c])
+                style = "--" if (variant, how) == ("learned", "no_draws") else "-"
+                ax.plot(*shares, style, color=COLOURS[variant], linewidth=1.4, label=title)
         dress(ax, title=CAMVID_CLASSES[c])
+    panels.flat[-1].set_axis_off()
+    panels.flat[-1].legend(*panels[0, 0].get_legend_handles_labels(), loc="center", frameon=False, fontsize=9)
     drawing.supxlabel("probability that the network gives", fontsize=10)
     drawing.supylabel("share of pixels of the class", fontsize=10)
     return drawing
@@ -221,24 +218,22 @@ def _draw_class_calibration(results: Results) -> Figure:
 
 def _maps(shown: Sequence[Mapping[str, Tensor]]) -> Figure:
     columns = ("picture", "truth", "prediction", "aleatoric", "epistemic", "errors")
-    drawing, panels = subplots(
-        len(shown), len(columns), squeeze=False, size=(2.2 * len(columns), 1.75 * len(shown) + 0.8)
-    )
+    size = 2.2 * len(columns), 1.75 * len(shown) + 0.8
+    drawing, panels = subplots(len(shown), len(columns), squeeze=False, size=size)
     most = {name: max(row[name].max().item() for row in shown) for name in ("aleatoric", "epistemic")}
     for row, axes in zip(shown, panels, strict=True):
-        known = row["truth"] != VOID
         axes[0].imshow(row["picture"].permute(1, 2, 0).numpy())
         for ax, name in zip(axes[1:3], ("truth", "prediction"), strict=True):
             ax.imshow(np.array(COLOURS_OF_CLASSES, dtype=np.uint8)[row[name].numpy()])
         for ax, name in zip(axes[3:5], ("aleatoric", "epistemic"), strict=True):
             ax.imshow(row[name].numpy(), cmap="magma", vmin=0, vmax=most[name])
-        axes[5].imshow(((row["prediction"] != row["truth"]) & known).numpy(), cmap="gray_r", vmin=0, vmax=1)
+        wrong = (row["prediction"] != row["truth"]) & (row["truth"] != VOID)
+        axes[5].imshow(wrong.numpy(), cmap="gray_r", vmin=0, vmax=1)
         for ax in axes:
             ax.set(xticks=[], yticks=[])
     for ax, name in zip(panels[0], columns, strict=True):
         ax.set_title(name if name not in most else f"{name}, to {most[name]:.2f} nats", fontsize=9)
     colours = [Patch(facecolor="#{:02x}{:02x}{:02x}".format(*colour)) for colour in COLOURS_OF_CLASSES]
-    drawing.legend(
-        colours, [*CAMVID_CLASSES, "no class"], loc="outside lower center", ncols=6, frameon=False, fontsize=10
-    )
+    names = [*CAMVID_CLASSES, "no class"]
+    drawing.legend(colours, names, loc="outside lower center", ncols=6, frameon=False, fontsize=10)
     return drawing

@@ -20,7 +20,7 @@ LEAST_UNCERTAINTY = 1e-9
 """In nats; bins of uncertainty are even on a log scale, since low rates make the epistemic part small everywhere."""
 UNCERTAINTIES = ("mutual_information", "expected_entropy", "predictive_entropy")
 Pictures = Iterable[tuple[Tensor, Tensor]]
-"""Inputs and their true classes, a few at a time."""
+"""Inputs, or log probabilities of draws, and their true classes, a few at a time."""
 FEW = (1, 3)
 """Numbers of draws to score besides all of them."""
 BY_PICTURE = "the picture"
@@ -70,7 +70,6 @@ class PixelScores:
         pixel, ``overconfidence`` mean confidence minus accuracy, ``calibration_mse`` that of each class by itself,
         weighted by pixels.
         """
-        confidence, hits, count = self._bins
         p, is_class, pixels = self._class_bins.unbind(1)
         square = torch.where(pixels > 0, (p - is_class).square() / pixels.clamp(min=1), 0.0)
         return {
@@ -82,11 +81,8 @@ class PixelScores:
             **calibration(self._bins),
             "calibration_mse": (square.sum() / pixels.sum()).item(),
             "class_ece": ((p - is_class).abs().sum(1) / pixels.sum(1)).tolist(),
-            "calibration": {"p": _means(confidence, count), "right": _means(hits, count), "pixels": count.tolist()},
-            "class_calibration": [
-                {"p": _means(p[c], pixels[c]), "right": _means(is_class[c], pixels[c]), "pixels": pixels[c].tolist()}
-                for c in range(self.num_classes)
-            ],
+            "calibration": _calibration(self._bins),
+            "class_calibration": [_calibration(bins) for bins in self._class_bins],
             "auroc": {name: _auroc(*sums) for name, sums in self._uncertainties.items()},
         }
 
@@ -105,10 +101,8 @@ def mean_iou(counts: Tensor) -> float:
 
 def binned(p: Tensor, hit: Tensor) -> Tensor:
     """Sum probabilities, hits and pixels in each bin of probability: (3, NUM_BINS) on the CPU, of two vectors."""
-    place = (p * NUM_BINS).long().clamp(max=NUM_BINS - 1)
-    return torch.stack(
-        [torch.bincount(place, weights=weight.double(), minlength=NUM_BINS) for weight in (p, hit, torch.ones_like(p))]
-    ).cpu()
+    place, weights = (p * NUM_BINS).long().clamp(max=NUM_BINS - 1), (p, hit, torch.ones_like(p))
+    return torch.stack([torch.bincount(place, weights=each.double(), minlength=NUM_BINS) for each in weights]).cpu()
 
 
 def calibration(bins: Tensor) -> dict[str, float]:
@@ -118,8 +112,11 @@ def calibration(bins: Tensor) -> dict[str, float]:
     return {name: (gap.sum() / count.sum()).item() for name, gap in gaps.items()}
 
 
-def _means(total: Tensor, count: Tensor) -> list[float | None]:
-    return [t / n if n else None for t, n in zip(total.tolist(), count.tolist(), strict=True)]
+def _calibration(bins: Tensor) -> Plain:
+    """Mean probability and share of hits in each bin, None in empty ones, and its pixels."""
+    *totals, pixels = bins.tolist()
+    means = [[t / n if n else None for t, n in zip(total, pixels, strict=True)] for total in totals]
+    return {"p": means[0], "right": means[1], "pixels": pixels}
 
 
 def _iou(counts: Tensor) -> Tensor:
@@ -136,7 +133,7 @@ def _auroc(right: Tensor, wrong: Tensor) -> float | None:
     return ((wrong * (below + right / 2)).sum() / (right.sum() * wrong.sum())).item()
 
 
-def calibration_by_averages(pictures: Iterable[tuple[Tensor, Tensor]]) -> Plain:
+def calibration_by_averages(pictures: Pictures) -> Plain:
     """Score drawn functions by the mean of their probabilities and, as the report does, of their logarithms.
 
     The exponential of a mean logarithm is at most the mean probability: the classes then add up to less than 1. Of all
@@ -191,12 +188,7 @@ def _norms(model: nn.Module) -> list[nn.BatchNorm2d]:
 
 
 def miou_by_draws(
-    model: nn.Module,
-    pictures: Pictures,
-    *,
-    num_classes: int,
-    num_samples: int,
-    autocast: Callable[[], AbstractContextManager[None]],
+    model: nn.Module, pictures: Pictures, *, num_samples: int, autocast: Callable[[], AbstractContextManager[None]]
 ) -> Plain:
     """Mean IoU without draws, and for numbers of draws with the mean of their probabilities and of their logits."""
     counts: dict[tuple[str, int], Tensor] = {}
@@ -209,7 +201,7 @@ def miou_by_draws(
         scores |= {("probabilities", n): drawn[:n].softmax(2).mean(0) for n in numbers}
         scores |= {("logits", n): drawn[:n].mean(0) for n in numbers}
         for key, score in scores.items():
-            counted = confusion(truth, score.argmax(1).cpu(), num_classes)
+            counted = confusion(truth, score.argmax(1).cpu(), score.shape[1])
             counts[key] = counts.get(key, torch.zeros_like(counted)) + counted
     found: Plain = {"draws": numbers, "no draws": mean_iou(counts["no draws", 0])}
     return found | {how: [mean_iou(counts[how, n]) for n in numbers] for how in ("probabilities", "logits")}

@@ -53,18 +53,20 @@ def study(settings: Settings, run: Run) -> WithPictures:
     chosen = settings.variants or VARIANTS
     seeds = run.options.seeds(settings.seeds)
     with limited_threads(settings.threads):
-        done = run.parts({(v, s): partial(_train_and_score, scenes, v, s) for v in chosen for s in seeds})
+        done = run.product(partial(_train_and_score, scenes), chosen, seeds)
         inorder = [variant for variant in ALL_VARIANTS if variant in chosen]
         results = {variant: [done[variant, seed] for seed in seeds] for variant in inorder}
         averaged = [variant for variant in AVERAGED if variant in chosen]
         averages = run.parts({("averages", v): partial(_averages, scenes, v) for v in averaged})
-        for variant in averaged:
-            results[variant][0]["averages"] = averages["averages", variant]
-        if settings.draws:
-            pairs = [(variant, seed) for variant in averaged for seed in seeds]
-            by_draws = run.parts({("draws", v, s): partial(_by_draws, scenes, v, s) for v, s in pairs})
-            for variant, seed in pairs:
-                results[variant][seed - run.options.seed]["by_draws"] = by_draws["draws", variant, seed]
+        by_draws = {
+            ("draws", v, s): partial(_by_draws, scenes, v, s)
+            for v in (averaged if settings.draws else ())
+            for s in seeds
+        }
+        for (_, variant, seed), found in run.parts(by_draws).items():
+            results[variant][seed - run.options.seed]["by_draws"] = found
+        for (_, variant), found in averages.items():
+            results[variant][0]["averages"] = found
         return WithPictures(results, _maps(scenes, "learned", run.options.seed) if "learned" in chosen else [])
 
 
@@ -104,9 +106,6 @@ class _Scenes:
         """Compute a network in the type that it was trained in."""
         device = torch.device(self.run.options.device).type
         return torch.autocast(device, torch.bfloat16, enabled=self.settings.bfloat16)
-
-
-# One network
 
 
 def _train_and_score(scenes: _Scenes, variant: str, seed: int) -> Plain:
@@ -177,16 +176,12 @@ def _train(scenes: _Scenes, model: nn.Module, variant: str, seed: int) -> FitRes
 def _validation_miou(scenes: _Scenes, model: nn.Module, variant: str) -> float:
     counts = torch.zeros(NUM_CLASSES, NUM_CLASSES, dtype=torch.float64)
     for some, truth in scenes.batches(scenes.validation):
-        label = _predict(scenes, model, some, variant, seed=0, draws=False).label.cpu()
-        counts += confusion(truth, label, NUM_CLASSES)
+        counts += confusion(truth, _predict(scenes, model, some, variant, seed=0, draws=False).label.cpu(), NUM_CLASSES)
     return mean_iou(counts)
 
 
 def _place(scenes: _Scenes, variant: str, seed: int) -> Path:
     return scenes.run.folder / f"{part_name(variant, seed)}.pt"
-
-
-# What it says
 
 
 def _predict(
@@ -242,11 +237,12 @@ def _by_draws(scenes: _Scenes, variant: str, seed: int) -> Plain:
     model = _trained(scenes, variant, seed)
     with seeded(seed), scenes.autocast():
         models = normalised_by(model, [x.to(device) for x, _ in scenes.crops()])
-    how: Plain = {"num_classes": NUM_CLASSES, "num_samples": settings.num_samples, "autocast": scenes.autocast}
     found = {}
     for name, normalised in models.items():
         batches = scenes.batches(scenes.test, most=1 if name == BY_PICTURE else ON_GPU)
-        found[name] = miou_by_draws(normalised, ((as_input(x).to(device), truth) for x, truth in batches), **how)
+        pictures = ((as_input(x).to(device), truth) for x, truth in batches)
+        how: Plain = {"num_samples": settings.num_samples, "autocast": scenes.autocast}
+        found[name] = miou_by_draws(normalised, pictures, **how)
     return found
 
 

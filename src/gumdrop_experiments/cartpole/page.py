@@ -60,20 +60,14 @@ def page(results: Plain) -> Page:
         Picture("cartpole-fan", FAN, _fan(first)),
         *([Picture("cartpole-film", FILM, film(first["learned"][-1]))] if is_cart else []),
     ]
-    return Page(
-        "Swinging up a pole" if is_cart else "Control from few trials",
-        _lead(results),
-        body,
-        [*NOTES, _without_model(references["model-free"])],
-    )
+    title = "Swinging up a pole" if is_cart else "Control from few trials"
+    return Page(title, _lead(results), body, [*NOTES, _without_model(references["model-free"])])
 
 
 def _lead(results: Plain) -> str:
     summary, trials = results["summary"], len(results["arms"]["learned"][0])
     ours = summary["learned"]
-    others = " and ".join(
-        f"{summary[variant]['median']:.1f} with {NAMES[variant]}" for variant in summary if variant != "learned"
-    )
+    others = " and ".join(f"{each['median']:.1f} with {NAMES[v]}" for v, each in summary.items() if v != "learned")
     return (
         f"In trial {trials}, the median cumulative reward of {ours['searches']} searches with learned rates is "
         f"{ours['median']:.1f}; it is {others}. The goal is reached by {ours['reached']} of {ours['searches']}."

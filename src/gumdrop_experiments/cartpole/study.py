@@ -103,11 +103,6 @@ def evaluation(task: Task, act: Callable[[Tensor], Tensor]) -> dict[str, float]:
     return {"reward": rounded(total.mean()), "reached": rounded(up.float().mean())}
 
 
-def is_reached(task: Task, states: Tensor) -> bool:
-    """Whether the pole is up at the end of a trial."""
-    return bool((task.distance(states[-REACHED_STEPS:]) < REACHED).all())
-
-
 def study(settings: Settings, run: Run) -> Plain:
     """Run the references, then all searches; where it is a cart that was controlled, show it as a film."""
     task, quick = TASKS[settings.environment], run.options.quick
@@ -163,7 +158,7 @@ def _record(search: Search, trial: Trial, held_out: list[Trial]) -> Plain:
     return {
         "reward": rounded(trial.total),
         "expected": rounded(search.expected.max()),
-        "reached": is_reached(search.task, trial.states),
+        "reached": bool((search.task.distance(trial.states[-REACHED_STEPS:]) < REACHED).all()),
         "distance": rounded(search.task.distance(trial.states[1:])),
         "states": rounded(trial.states),
         "actions": rounded(trial.actions),
@@ -213,15 +208,10 @@ def fan_trials(total: int) -> list[int]:
 def kept(variant: str, runs: Sequence[Sequence[Plain]]) -> list[list[Plain]]:
     """Leave states and particles out of the records, save for those in a figure; the parts hold all."""
     shown = fan_trials(len(runs[0]))
+    without = set() if variant == "learned" else {"states", "actions"}
+    first = [_without(record, without if i in shown else without | {"fan"}) for i, record in enumerate(runs[0])]
+    return [first, *([_without(record, {"states", "actions", "fan"}) for record in run] for run in runs[1:])]
 
-    def left_out(which: int, index: int) -> set[str]:
-        fan = set() if which == 0 and index in shown else {"fan"}
-        return fan if which == 0 and variant == "learned" else fan | {"states", "actions"}
 
-    return [
-        [
-            {name: value for name, value in record.items() if name not in left_out(which, index)}
-            for index, record in enumerate(run)
-        ]
-        for which, run in enumerate(runs)
-    ]
+def _without(record: Plain, names: set[str]) -> Plain:
+    return {name: value for name, value in record.items() if name not in names}

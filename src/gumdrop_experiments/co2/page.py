@@ -91,7 +91,7 @@ def _networks(results: Plain) -> Table:
     cells: dict[str, Cell] = {
         "steps": "{last[step]:,}",
         "seasons explained": "{last[seasons]:.0%}",
-        "half of them after": _half,
+        "half of them after": lambda each: next((f"{x['step']:,}" for x in each["looks"] if x["seasons"] >= 0.5), "–"),
         "RMSE in training": "{last[rmse]:.2f}",
         "SD at the last month": "{band_at_last:.2f}",
         "at the end": "{band_at_end:.2f}",
@@ -106,10 +106,6 @@ def _networks(results: Plain) -> Table:
         "= 1.72 and 3.5, after 1,000,000 steps."
     )
     return table_of(caption, records, cells, first="network")
-
-
-def _half(each: Plain) -> str:
-    return next((f"{look['step']:,}" for look in each["looks"] if look["seasons"] >= 0.5), "–")
 
 
 def _parameters(results: Plain) -> Table:
@@ -132,7 +128,7 @@ def _parameters(results: Plain) -> Table:
 
 def _unfinished(results: Plain) -> list[str]:
     """Name the networks that were stopped, and those that are not there."""
-    stopped = [results["networks"][name] for name in results["stopped"]]
+    stopped = (results["networks"][name] for name in results["stopped"])
     after = "; ".join(f"{each['label']} after {each['looks'][-1]['step']:,} steps" for each in stopped)
     said = {"Stopped before the last step, and asked as they were": after, "Not trained": "; ".join(results["missing"])}
     return [f"{what}: {which}." for what, which in said.items() if which]
@@ -239,8 +235,7 @@ def _fit(networks: Plain) -> Figure:
     dress(errors, title="RMSE on the months of training", x="step").set_ylim(0, None)
     dress(rates, title="learned p, mean over layers", x="step").set_ylim(0, None)
     for ax in (seasons, errors, rates):
-        ax.set_xscale("log")
-        ax.set_xlim(left=10)
+        ax.set(xscale="log", xlim=(10, None))
     legend_below(drawing, seasons, 4, 9)
     return drawing
 

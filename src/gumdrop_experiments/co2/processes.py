@@ -59,6 +59,7 @@ def sampled_process(data: Series, chains: Chains, seed: int) -> Plain:
     mean, total = means.mean(0), means.var(0) + variances.mean(0)
     later = [torch.from_numpy(each[:, count:, None]) for each in (means, variances)]
     moments = (later[0].mean(0), later[0].var(0, correction=0), later[1].mean(0))
+    prediction = RegressionPrediction(*moments, draw_means=later[0], draw_variances=later[1])
     return {
         "chains": chains._asdict(),
         "seconds": seconds,
@@ -66,10 +67,7 @@ def sampled_process(data: Series, chains: Chains, seed: int) -> Plain:
         "divergent": int(np.sum(divergent)),
         "parameters": {name: _summary(draws[name]) for name in PRIORS},
         "curve": {"mean": rounded(mean[:count]), "std": rounded(np.sqrt(total[:count]))},
-        "later": scores(
-            RegressionPrediction(*moments, draw_means=later[0], draw_variances=later[1]),
-            torch.from_numpy(data.later_y)[:, None],
-        ),
+        "later": scores(prediction, torch.from_numpy(data.later_y)[:, None]),
     }
 
 
@@ -118,9 +116,8 @@ def _draw(data: Series, chains: Chains, seed: int) -> tuple[dict[str, Numbers], 
         length, size, noise = (numpyro.sample(name, distributions.HalfCauchy(scale)) for name, scale in PRIORS.items())
         within, across = (size**2 * jnp.exp(-each / (2 * length**2)) for each in squares)
         covariance = jnp.stack([within + across, within - across]) + (noise**2 + JITTER) * jnp.eye(targets.shape[1])
-        numpyro.sample(
-            "months", distributions.MultivariateNormal(jnp.zeros(len(covariance[0])), covariance), obs=targets
-        )
+        months = distributions.MultivariateNormal(jnp.zeros(len(covariance[0])), covariance)
+        numpyro.sample("months", months, obs=targets)
 
     kernel = NUTS(model, target_accept_prob=0.95, init_strategy=init_to_median)
     counts = {"num_warmup": chains.warmup, "num_samples": chains.draws, "num_chains": chains.chains}
@@ -135,16 +132,14 @@ def _summary(draws: Numbers) -> Plain:
     """Say what the chains of a hyper-parameter found, and how well they agree."""
     from numpyro import diagnostics
 
-    shown = draws[:, :: max(1, draws.shape[1] // 500)]
-    lags = diagnostics.autocorrelation(draws, axis=1)[:, :60]
     return {
         "mean": float(draws.mean()),
         "std": float(draws.std()),
         "intervals": [diagnostics.hpdi(each, LEVEL).tolist() for each in draws],
         "r_hat": float(diagnostics.split_gelman_rubin(draws)),
         "effective": float(diagnostics.effective_sample_size(draws)),
-        "trace": rounded(shown),
-        "autocorrelation": rounded(lags),
+        "trace": rounded(draws[:, :: max(1, draws.shape[1] // 500)]),
+        "autocorrelation": rounded(diagnostics.autocorrelation(draws, axis=1)[:, :60]),
     }
 
 
@@ -173,11 +168,10 @@ def process(data: Series, name: str, restarts: int) -> Plain:
     count = len(ASKED)
     later_mean, later_std = torch.from_numpy(np.stack([mean, std])[:, count:, None])
     prediction = RegressionPrediction.gaussian(later_mean, later_std.square())
+    parameters = {name: value for name, value in model.kernel_.get_params().items() if isinstance(value, float)}
     return {
         "kernel": str(model.kernel_),
-        "parameters": {
-            name: float(value) for name, value in model.kernel_.get_params().items() if isinstance(value, float)
-        },
+        "parameters": {name: float(value) for name, value in parameters.items()},
         "log_marginal_likelihood": float(model.log_marginal_likelihood_value_),
         "seconds": time.process_time() - started,
         "curve": {"mean": rounded(mean[:count]), "std": rounded(std[:count])},

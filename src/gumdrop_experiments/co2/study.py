@@ -1,13 +1,11 @@
 """Networks of the tutorial and such as learn their rates, and Gaussian processes, each judged by what came to pass."""
 
-import itertools
 import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TypedDict
 
 import numpy as np
 import torch
@@ -31,6 +29,7 @@ from gumdrop_experiments.co2.series import ASKED, Series, explained, scores, ser
 from gumdrop_experiments.data.download import sha256_of
 from gumdrop_experiments.data.mauna_loa import MAUNA_LOA, read_mauna_loa
 from gumdrop_experiments.harness import START, Plain, Run, data_folder
+from gumdrop_experiments.networks.convolutional import perceptron
 from gumdrop_experiments.pages import rounded
 from gumdrop_experiments.shared import restore, save, seeded, take_step
 
@@ -79,27 +78,12 @@ NETWORKS = {f"{activation}-{kind}": make(activation) for kind, make in _MADE.ite
 
 def build(network: Network, *, width: int, seed: int) -> nn.Sequential:
     """Build a network with dropout in front of each layer but the first, whose one input is all there is."""
-    units = min(network.width, width)
-    activation = ACTIVATIONS[network.activation]
+    units, kind = min(network.width, width), ACTIVATIONS[network.activation]
     with seeded(seed):
-        sizes = itertools.pairwise([1, *[units] * network.depth])
-        layers = [part for a, b in sizes for part in (nn.Linear(a, b), activation())]
-        model = nn.Sequential(*layers, nn.Linear(units, 1), HomoscedasticNoise(1))
+        dense = perceptron(1, *[units] * network.depth, activation=kind)
+        model = nn.Sequential(*dense, HomoscedasticNoise(1))
     learn_dropout(model, p=START if network.rate is None else network.rate, exclude=["0"], types=nn.Linear)
     return model if network.rate is None else fix_dropout(model)
-
-
-class Look(TypedDict):
-    """What a network has learned after some steps; a checkpoint holds it as it is."""
-
-    step: int
-    loss: float
-    """Squared error under masks, mean over the steps since the last look."""
-    rmse: float
-    """Of the function with averaged weights, on the months of training."""
-    seasons: float
-    """Share of the seasons that this function explains."""
-    rates: list[float]
 
 
 def looks_at(steps: int) -> list[int]:
@@ -120,14 +104,14 @@ def steps_done(checkpoint: Path) -> int:
 
 def train(
     model: nn.Module, data: Series, checkpoint: Path, *, steps: int, bfloat16: bool = False, seed: int, hold: int = 0
-) -> list[Look]:
+) -> list[Plain]:
     """Train a network in place by Adam at a constant rate, from its checkpoint; rates are held for the first steps."""
     device = next(model.parameters()).device
     x, y = (torch.from_numpy(values).float()[:, None].to(device) for values in (data.x, data.y))
     groups = parameter_groups(model, rate_lr=RATE_LR)
     groups[-1]["lr"] = NOISE_LR
     optimizer = torch.optim.Adam(groups, lr=LR, fused=True)
-    looks: list[Look] = restore(checkpoint, model, optimizer)
+    looks: list[Plain] = restore(checkpoint, model, optimizer)
     done = looks[-1]["step"] if looks else 0
     for until in (step for step in looks_at(steps) if step > done):
         losses = torch.zeros((), device=device)
@@ -155,7 +139,8 @@ def _step(model: nn.Module, optimizer: torch.optim.Optimizer, x: Tensor, y: Tens
 
 
 @torch.no_grad()
-def _look(model: nn.Module, data: Series, x: Tensor, step: int, loss: float) -> Look:
+def _look(model: nn.Module, data: Series, x: Tensor, step: int, loss: float) -> Plain:
+    """Say what averaged weights have learned; the loss is the squared error under masks since the last look."""
     fitted = model(x)[:, 0].cpu().double().numpy()
     return {
         "step": step,
@@ -169,9 +154,8 @@ def _look(model: nn.Module, data: Series, x: Tensor, step: int, loss: float) -> 
 def extrapolate(model: nn.Module, data: Series, *, num_samples: int, seed: int) -> Plain:
     """Draw functions from a network and score what they say of later months."""
     device = next(model.parameters()).device
-    asked, later = (
-        torch.from_numpy(each).float()[:, None].to(device) for each in (np.r_[ASKED, data.x[-1]], data.later_x)
-    )
+    inputs = np.r_[ASKED, data.x[-1]], data.later_x
+    asked, later = (torch.from_numpy(each).float()[:, None].to(device) for each in inputs)
     started = time.process_time()
     # The same seed draws the same functions.
     drawn, judged = (predict_regression(model, x, num_samples=num_samples, seed=seed) for x in (asked, later))

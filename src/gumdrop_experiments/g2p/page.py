@@ -112,9 +112,8 @@ def _errors_table(judged: Plain) -> Table:
     for how, name in (("no_draws", "beam search"), ("draws", "the same ways, ranked by draws")):
         rows.append([f"{name}: words wrong, %", *(f"{100 * each[how]['wer']:.1f}" for each in judged.values())])
         rows.append([f"{name}: phones wrong, %", *(f"{100 * each[how]['per']:.2f}" for each in judged.values())])
-    rows.append(
-        ["none of the best five right, %", *(f"{100 - 100 * e['any_of_the_best']:.1f}" for e in judged.values())]
-    )
+    missed = (100 - 100 * each["any_of_the_best"] for each in judged.values())
+    rows.append(["none of the best five right, %", *(f"{share:.1f}" for share in missed)])
     for name in UNCERTAINTIES:
         rows.append([f"AUROC of wrong words: {name}", *(_number(each["auroc"][name]) for each in judged.values())])
     return Table("The network with attention, test words.", ["", *judged], rows)

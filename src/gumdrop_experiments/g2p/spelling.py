@@ -57,9 +57,8 @@ def beam_search(models: Sequence[Speller], words: Tensor, *, width: int, longest
         phones = log_p.shape[2]
         scores, best = (scores.unsqueeze(2) + log_p).flatten(1).topk(width, dim=1)
         parent, phone = best // phones, best % phones
-        said_so_far = torch.cat(
-            [said_so_far.gather(1, parent.unsqueeze(2).expand_as(said_so_far)), phone[..., None]], 2
-        )
+        before = said_so_far.gather(1, parent.unsqueeze(2).expand_as(said_so_far))
+        said_so_far = torch.cat([before, phone[..., None]], 2)
         rows = (parent + width * torch.arange(count).unsqueeze(1)).flatten()
         states = [(h[:, rows], c[:, rows]) for _, (h, c) in steps]
         said = phone.view(-1, 1)
@@ -184,10 +183,8 @@ def _hear(models: Sequence[Speller], words: Words, num_samples: int, seed: int) 
         by_draws = prediction.log_probabilities[:, :BEAM]
         ways += [[until_end(way) for way in word] for word in found.tolist()]
         log_p.append(torch.stack([scores, by_draws]))
-        unlikely = -by_draws.amax(1)
-        uncertainties.append(
-            torch.stack([disagreement, prediction.mutual_information, prediction.predictive_entropy, unlikely])
-        )
+        doubts = disagreement, prediction.mutual_information, prediction.predictive_entropy, -by_draws.amax(1)
+        uncertainties.append(torch.stack(doubts))
     return _Heard(ways, torch.cat(log_p, dim=1), torch.cat(uncertainties, dim=1))
 
 
@@ -202,16 +199,13 @@ def _judged(heard: _Heard, words: Words) -> Plain:
     results["any_of_the_best"] = statistics.fmean(
         any(way in reference for way in word) for word, reference in zip(heard.ways, references, strict=True)
     )
-    results["auroc"] = {name: _auroc(wrong, row) for name, row in zip(UNCERTAINTIES, heard.uncertainties, strict=True)}
+    is_mixed = 0 < wrong.sum() < len(wrong)
+    aurocs = (float(roc_auc_score(wrong, row)) if is_mixed else None for row in heard.uncertainties)
+    results["auroc"] = dict(zip(UNCERTAINTIES, aurocs, strict=True))
     results["doubt"] = heard.uncertainties[0].tolist()
     results["wrong"] = wrong.int().tolist()
     results["examples"] = _examples(heard, words, wrong)
     return results
-
-
-def _auroc(wrong: Tensor, uncertainty: Tensor) -> float | None:
-    """Chance that a wrong word is more uncertain than a right one; None where there are not both."""
-    return float(roc_auc_score(wrong, uncertainty)) if 0 < wrong.sum() < len(wrong) else None
 
 
 def _examples(heard: _Heard, words: Words, wrong: Tensor) -> list[Plain]:

@@ -4,7 +4,7 @@ import itertools
 import statistics
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NamedTuple, TypedDict
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -24,12 +24,8 @@ LR = 1e-3
 BATCH_SIZE = 128
 
 
-class Rows(NamedTuple):
-    """What a network is trained with: rows of numbers and their targets."""
-
-    train: tuple[Tensor, Tensor]
-    validation: tuple[Tensor, Tensor]
-    """To choose the epoch with."""
+Rows = tuple[tuple[Tensor, Tensor], tuple[Tensor, Tensor]]
+"""Rows of numbers and their targets to train on, and to choose the epoch with."""
 
 
 class Words:
@@ -78,12 +74,15 @@ class Words:
 
     def for_reader(self) -> Rows:
         """Letters and phones, for a `PooledReader`."""
-        parts = self.train, self.validation
-        return Rows(*((self.letters([entry.word for entry in part]), self.targets(part)) for part in parts))
+        train, validation = (
+            (self.letters([entry.word for entry in part]), self.targets(part)) for part in (self.train, self.validation)
+        )
+        return train, validation
 
     def for_speller(self) -> Rows:
         """Letters with the phones said before each, and phones, for a `Speller`."""
-        return Rows(*(_spelled(*pair) for pair in self.for_reader()))
+        train, validation = (_spelled(*pair) for pair in self.for_reader())
+        return train, validation
 
 
 def _spelled(letters: Tensor, phones: Tensor) -> tuple[Tensor, Tensor]:
@@ -112,40 +111,24 @@ def hamming(labels: Tensor, references: Sequence[Sequence[tuple[int, ...]]]) -> 
     )
 
 
-class Epoch(TypedDict):
-    """What there is to say of an epoch; a checkpoint holds it as it is."""
-
-    nll: float
-    """In training, under masks, in nats per word."""
-    validation_nll: float
-    """Of held-out words, without masks."""
-    validation_hamming: float
-    rates: dict[str, float]
-
-
 def train(run: Run, model: nn.Module, rows: Rows, *, name: str, **options: Any) -> Plain:
     """Train a network on batches of words of like length; give losses and rates of each epoch."""
-    x, y = rows.train
+    (x, y), validation = rows
     lengths = (x != 0).sum(1)
     loader = DataLoader(TensorDataset(x, y), sampler=ByLength(lengths, BATCH_SIZE), batch_size=None)
     result = fit(
         model,
         loader,
         likelihood=phone_nll,
-        validation=rows.validation,
+        validation=validation,
         validation_samples=5,
         max_norm=5.0,
         checkpoint=run.checkpoint(part_name(name)),
         progress=name,
         **options,
     )
-    return {
-        "history": {
-            "nll": [record.nll for record in result.history],
-            "validation_nll": [record.validation_nll for record in result.history],
-        },
-        "rates": rates_over(result),
-    }
+    history = {name: [getattr(record, name) for record in result.history] for name in ("nll", "validation_nll")}
+    return {"history": history, "rates": rates_over(result)}
 
 
 def train_as_reported(
@@ -154,17 +137,17 @@ def train_as_reported(
     """Train by RMSprop at one learning rate, and leave the model as the last epoch has it, in eval."""
     optimizer = torch.optim.RMSprop(parameter_groups(model, rate_lr=None), lr=LR)
 
-    def run_epoch() -> Epoch:
-        nll = _epoch(model, optimizer, rows.train, lengthscale, num_data)
-        held_out, distance = _scores(model, rows.validation)
+    def run_epoch() -> Plain:
+        nll = _epoch(model, optimizer, rows[0], lengthscale, num_data)
+        held_out, distance = _scores(model, rows[1])
         return {"nll": nll, "validation_nll": held_out, "validation_hamming": distance, "rates": _rates(model)}
 
-    def say(done: list[Epoch]) -> None:
+    def say(done: list[Plain]) -> None:
         nll, held_out = done[-1]["nll"], done[-1]["validation_nll"]
         print(f"{name}: epoch {len(done)} of {epochs}, {nll:.3f} nats, held out {held_out:.3f}", flush=True)
 
     place = run.checkpoint(part_name(name))
-    done: list[Epoch] = run_epochs(place, model, optimizer, epochs, seed=run.options.seed, run=run_epoch, say=say)
+    done = run_epochs(place, model, optimizer, epochs, seed=run.options.seed, run=run_epoch, say=say)
     model.eval()
     return {
         "history": {key: [epoch[key] for epoch in done] for key in ("nll", "validation_nll", "validation_hamming")},

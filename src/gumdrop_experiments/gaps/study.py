@@ -24,10 +24,11 @@ def study(settings: Settings, run: Run) -> Plain:
         (name, kind): splits_of(folder / name, kind, most=most) for name in settings.dataset for kind in settings.kinds
     }
     keys = methods_of(settings.methods, USUAL, run.name)
+    epochs = QUICK_EPOCHS if quick else None
     parts = run.parts(
         {
-            (name, kind, key): partial(part, key, each, run.options.seed, QUICK_EPOCHS if quick else None)
-            for (name, kind), each in splits.items()
+            (*which, key): partial(part, key, each, run.options.seed, epochs)
+            for which, each in splits.items()
             for key in keys
         }
     )

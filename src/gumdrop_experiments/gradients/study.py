@@ -151,10 +151,7 @@ def enumeration(model: nn.Sequential, images: Tensor, num_draws: int, seed: int)
         rows = [slice(i, i + 1) for i in range(len(images))]
         objectives = [_cell_objective(model, images[row], infill[row], target[row]) for row in rows]
         cases = [(f, logit, exact_gradient(logit, f)) for f, logit in zip(objectives, values, strict=True)]
-        found[stage] = {
-            name: _errors(cases, estimator, temperature, num_draws, seed)
-            for name, (estimator, temperature) in searches.items()
-        }
+        found[stage] = {name: _errors(cases, *which, num_draws, seed) for name, which in searches.items()}
     return found
 
 
@@ -171,12 +168,8 @@ def _errors(
     started = time.perf_counter()
     for objective, logit, exact in cases:
         noise = torch.rand(2, num_draws, CELLS**2, generator=torch.Generator().manual_seed(seed)).clamp(1e-6, 1 - 1e-6)
-        slopes = torch.cat(
-            [
-                ESTIMATORS[estimator](logit.expand(u.shape[1], -1), u, objective, temperature)[0]
-                for u in noise.split(2000, dim=1)
-            ]
-        )
+        rows = ((logit.expand(u.shape[1], -1), u) for u in noise.split(2000, dim=1))
+        slopes = torch.cat([ESTIMATORS[estimator](*row, objective, temperature)[0] for row in rows])
         variance = slopes.var(0).sum()
         # The squared error of a mean holds its variance, which is no bias.
         square = ((slopes.mean(0) - exact).square().sum() - variance / num_draws).clamp(min=0)

@@ -62,20 +62,16 @@ def _nll(output: Tensor, y: Tensor) -> Tensor:
 
 def _relaxed_loss(nets: _Networks, x: Tensor, y: Tensor, noise: list[Tensor], temperature: float) -> Tensor:
     """Mean of two relaxed masks, whose gradient is the usual one."""
-    draws = [
-        [soft_keep(p, u[i], temperature=temperature) for p, u in zip(nets.p_logits, noise, strict=True)]
-        for i in range(2)
-    ]
+    pairs = list(zip(nets.p_logits, noise, strict=True))
+    draws = [[soft_keep(p, u[i], temperature=temperature) for p, u in pairs] for i in range(2)]
     return torch.stack([_nll(nets(x, masks), y) for masks in draws]).mean(0)
 
 
 def _disarm_loss(nets: _Networks, x: Tensor, y: Tensor, noise: list[Tensor]) -> Tensor:
     """Mean of an antithetic pair of hard masks; a term of value 0 gives the rates their unbiased gradient."""
     keep = [-p.detach() for p in nets.p_logits]
-    pairs = [
-        ((1 - u[0] < torch.sigmoid(k)).float(), (u[0] < torch.sigmoid(k)).float())
-        for k, u in zip(keep, noise, strict=True)
-    ]
+    means = (torch.sigmoid(k) for k in keep)
+    pairs = [((1 - u[0] < mean).float(), (u[0] < mean).float()) for mean, u in zip(means, noise, strict=True)]
     first, second = (_nll(nets(x, [pair[i] for pair in pairs]), y) for i in range(2))
     half = (first - second).detach()[..., None] / 2
     extra = torch.zeros_like(first)

@@ -1,13 +1,14 @@
 """The page of `guarantee`."""
 
+from functools import partial
+
 import numpy as np
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from gumdrop.views.plots import BLUE, INK, ORANGE
 from gumdrop_experiments.guarantee.ways import BY, CONFORMAL, PLAIN
 from gumdrop_experiments.harness import Plain
-from gumdrop_experiments.pages import GREY, Page, Picture, Table, legend_of, panels_of, with_error
+from gumdrop_experiments.pages import GREY, Cell, Page, Picture, Table, cell, legend_of, panels_of, table_of
 
 COVERAGE = (
     "Share of test rows inside their intervals less what was promised, in percentage points, at four levels: mean over "
@@ -66,10 +67,8 @@ def _coverage(results: Plain) -> Figure:
         axes.axvline(0, color=INK, linewidth=0.8)
         for name in names:
             rows = [(i, each["ways"][name]) for i, each in enumerate(tables.values()) if name in each["ways"]]
-            gaps = [100 * (way["coverage"][place] - coverages[place]) for _, way in rows]
-            axes.plot(
-                np.clip(gaps, -20, 20), [i for i, _ in rows], linestyle="none", markersize=5, **_look(name, names)
-            )
+            gaps = np.clip([100 * (way["coverage"][place] - coverages[place]) for _, way in rows], -20, 20)
+            axes.plot(gaps, [i for i, _ in rows], linestyle="none", markersize=5, **_look(name, names))
         axes.set_yticks(range(len(tables)), list(tables))
         axes.set_xlabel("points", fontsize=8)
     axes.invert_yaxis()
@@ -80,40 +79,28 @@ def _coverage(results: Plain) -> Figure:
 def _streams(streams: Plain) -> Figure:
     drawing, panels = panels_of(list(streams), 3, panel=(3.2, 2.4), margin=0.9, sharey=True)
     looks: Plain = {"levels that stay": {"color": GREY}, "levels that follow": {"color": ORANGE}}
-    for axes, each in zip(panels.values(), streams.values(), strict=True):
-        _draw_stream(axes, each, looks)
+    for axes, stream in zip(panels.values(), streams.values(), strict=True):
+        axes.axhspan(88, 92, color=GREY, alpha=0.15, linewidth=0)
+        for way, shares in stream["ways"].items():
+            ends = stream["stretch"] * np.arange(1, len(shares[2]) + 1)
+            axes.plot(ends, 100 * np.array(shares[2]), marker="o", markersize=4, **looks[way])
+        axes.set_xlabel("rows after the training", fontsize=8)
+        axes.set_ylabel("in 90 % intervals, %", fontsize=8)
     legend_of(drawing, looks, 2)
     return drawing
 
 
-def _draw_stream(axes: Axes, stream: Plain, looks: Plain) -> None:
-    axes.axhspan(88, 92, color=GREY, alpha=0.15, linewidth=0)
-    for way, shares in stream["ways"].items():
-        ends = stream["stretch"] * np.arange(1, len(shares[2]) + 1)
-        axes.plot(ends, 100 * np.array(shares[2]), marker="o", markersize=4, **looks[way])
-    axes.set_xlabel("rows after the training", fontsize=8)
-    axes.set_ylabel("in 90 % intervals, %", fontsize=8)
-
-
 def _table(name: str, each: Plain, coverages: list[float]) -> Table:
-    rows = [
-        [
-            way,
-            *(f"{100 * share:.1f}" for share in found["coverage"]),
-            "" if found["worst quarter"] is None else f"{100 * found['worst quarter']:.1f}",
-            with_error(found["width"], ".3f"),
-            with_error(found["interval score"], ".3f"),
-            f"{found['seconds']:.1f}" if "seconds" in found else "",
-        ]
-        for way, found in each["ways"].items()
-    ]
-    heads = [
-        "",
-        *(f"{c:.0%}" for c in coverages),
-        "worst quarter, 90%",
-        "width of 90% (SE)",
-        "interval score (SE)",
-        "seconds",
-    ]
+    cells: dict[str, Cell] = {
+        **{f"{c:.0%}": partial(_share, place) for place, c in enumerate(coverages)},
+        "worst quarter, 90%": lambda way: "" if way["worst quarter"] is None else f"{100 * way['worst quarter']:.1f}",
+        "width of 90% (SE)": cell("width", error=True),
+        "interval score (SE)": cell("interval score", error=True),
+        "seconds": lambda way: f"{way['seconds']:.1f}" if "seconds" in way else "",
+    }
     caption = f"{name}: coverage in %, widths and scores in standard deviations of the target, {each['splits']} splits"
-    return Table(caption, heads, rows, ours=[i for i, way in enumerate(each["ways"]) if way in LOOKS], best=[])
+    return table_of(caption, each["ways"], cells, ours=LOOKS.__contains__)
+
+
+def _share(place: int, way: Plain) -> str:
+    return f"{100 * way['coverage'][place]:.1f}"

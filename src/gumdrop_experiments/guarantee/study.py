@@ -1,7 +1,7 @@
 """Fit every split, count what intervals hold, and let levels follow streams."""
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -48,20 +48,17 @@ def study(settings: Settings, run: Run) -> Plain:
     """Fit all splits of the tables, and the streams."""
     quick, data = run.options.quick, data_folder(run.options, "uci").parent
     data_folder(run.options, "tables", files=FILES)
-    names, ways = settings.sets or tuple(SETS), rivals()
+    names, ways, seed = settings.sets or tuple(SETS), rivals(), run.options.seed
     tables = {name: read_set(name, data, settings.rows) for name in names}
     drifting, stretch = streams(data, quick), STRETCH // (10 if quick else 1)
-    parts = run.parts(
-        {
-            (name, split): partial(_part, *rows, run.options.seed + split, settings.epochs, ways)
-            for name, rows in tables.items()
-            for split in range(settings.splits)
-        }
-        | {
-            ("stream", i): partial(_stream, stream, run.options.seed, settings.epochs, stretch)
-            for i, stream in enumerate(drifting.values())
-        }
-    )
+    calls: dict[tuple[str, int], Callable[[], Plain]] = {
+        (name, split): partial(_part, *rows, seed + split, settings.epochs, ways)
+        for name, rows in tables.items()
+        for split in range(settings.splits)
+    }
+    for i, stream in enumerate(drifting.values()):
+        calls["stream", i] = partial(_stream, stream, seed, settings.epochs, stretch)
+    parts = run.parts(calls)
     found = {name: _summary([parts[name, split] for split in range(settings.splits)]) for name in names}
     followed = {name: parts["stream", i] for i, name in enumerate(drifting)}
     return {"coverages": list(COVERAGES), "tables": found, "streams": followed, "counts": _counts(found, followed)}
@@ -110,14 +107,14 @@ def _summary(parts: Sequence[Plain]) -> Plain:
         scores = [part["ways"][name] for part in parts]
         held = np.sum([each["held in quarters"] for each in scores], axis=0)
         enough = sizes >= ROWS_OF_A_GROUP
+        seconds = [part["seconds"][name] for part in parts if name in part["seconds"]]
         found[name] = {
             "coverage": np.mean([each["coverage"] for each in scores], axis=0).tolist(),
             "width": mean_and_error(each["width"] for each in scores),
             "interval score": mean_and_error(each["interval score"] for each in scores),
             "worst quarter": float((held[enough] / sizes[enough]).min()) if enough.any() else None,
+            **({"seconds": float(np.median(seconds))} if seconds else {}),
         }
-        if name in parts[0]["seconds"]:
-            found[name]["seconds"] = float(np.median([part["seconds"][name] for part in parts]))
     return {"splits": len(parts), "ways": found}
 
 
@@ -131,12 +128,12 @@ def _stream(stream: Stream, seed: int, epochs: int | None, stretch: int) -> Plai
     conformity = prediction.conformity(torch.tensor(y[first:, None]))
     places = conformity[:, 0].abs().amin(-1).double()
     stay = torch.stack([levels.reach(coverage)[0] for coverage in COVERAGES]).expand(len(places), -1)
-    follow = _reached(levels, conformity)
-    shares = {
-        name: torch.stack([(part <= reach).double().mean(0) for part, reach in _stretches(places, reaches, stretch)])
-        for name, reaches in (("levels that stay", stay), ("levels that follow", follow))
-    }
-    return {"stretch": stretch, "ways": {name: each.T.tolist() for name, each in shares.items()}}
+    whole = len(places) // stretch * stretch
+    shares = {}
+    for name, reaches in (("levels that stay", stay), ("levels that follow", _reached(levels, conformity))):
+        inside = (places[:whole, None] <= reaches[:whole]).double().split(stretch)
+        shares[name] = torch.stack([rows.mean(0) for rows in inside]).T.tolist()
+    return {"stretch": stretch, "ways": shares}
 
 
 def _reached(levels: ConformalLevels, conformity: torch.Tensor) -> torch.Tensor:
@@ -148,30 +145,23 @@ def _reached(levels: ConformalLevels, conformity: torch.Tensor) -> torch.Tensor:
     return torch.stack(found)
 
 
-def _stretches(places: torch.Tensor, reaches: torch.Tensor, stretch: int) -> list[tuple[torch.Tensor, torch.Tensor]]:
-    whole = len(places) // stretch * stretch
-    return list(zip(places[:whole, None].split(stretch), reaches[:whole].split(stretch), strict=True))
-
-
 def _counts(tables: Plain, followed: Plain) -> Plain:
     """On how many tables each way is close at every coverage, and no quarter fails; and how far streams are off."""
-    ways = {name for each in tables.values() for name in each["ways"]}
+    ways: dict[str, list[Plain]] = {}
+    for each in tables.values():
+        for name, found in each["ways"].items():
+            ways.setdefault(name, []).append(found)
     close = {
         name: sum(
-            all(abs(held - c) <= CLOSE for held, c in zip(each["ways"][name]["coverage"], COVERAGES, strict=True))
-            for each in tables.values()
-            if name in each["ways"]
+            all(abs(held - c) <= CLOSE for held, c in zip(of["coverage"], COVERAGES, strict=True)) for of in ways[name]
         )
         for name in sorted(ways)
     }
-    whole = {
-        name: sum(
-            (each["ways"][name]["worst quarter"] or 0) >= LEAST for each in tables.values() if name in each["ways"]
-        )
-        for name in sorted(ways)
-    }
-    wider = [each["ways"][CONFORMAL]["width"][0] / each["ways"][PLAIN]["width"][0] for each in tables.values()]
-    by = [each["ways"][BY]["width"][0] / each["ways"][PLAIN]["width"][0] for each in tables.values()]
+    whole = {name: sum((of["worst quarter"] or 0) >= LEAST for of in ways[name]) for name in sorted(ways)}
+    wider, by = (
+        [way["width"][0] / plain["width"][0] for way, plain in zip(ways[name], ways[PLAIN], strict=True)]
+        for name in (CONFORMAL, BY)
+    )
     off = {
         way: max(abs(share - COVERAGES[NINETY]) for each in followed.values() for share in each["ways"][way][NINETY])
         for way in ("levels that stay", "levels that follow")

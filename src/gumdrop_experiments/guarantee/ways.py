@@ -35,9 +35,7 @@ class Stream:
     """Rows in the order of time."""
 
     x: NDArray[np.float64]
-    """Inputs, shape (N, F)."""
     y: NDArray[np.float64]
-    """Targets, shape (N,)."""
     train: int
     """So many of the first train."""
 
@@ -60,10 +58,7 @@ def _simulated(rows: int, columns: int, target: Callable[..., NDArray[np.float64
 
 
 SETS: dict[str, Callable[[Path], Rows]] = {
-    "boston-housing": _uci("boston-housing"),
-    "concrete-strength": _uci("concrete-strength"),
-    "wine-quality-red": _uci("wine-quality-red"),
-    "kin8nm": _uci("kin8nm"),
+    **{name: _uci(name) for name in ("boston-housing", "concrete-strength", "wine-quality-red", "kin8nm")},
     "airfoil": _table("airfoil"),
     "bike-sharing": _table("bike-sharing"),
     "diabetes": lambda _: datasets.load_diabetes(return_X_y=True),
@@ -118,9 +113,8 @@ def fitted(task: Task, by: int | None) -> TableModel:
         epochs=task.epochs,
         seed=task.seed,
     )
-    return fit_table(
-        frame_of(task.x_train).assign(y=task.y_train), "y", reading=Reading(task="regression"), settings=settings
-    )
+    frame = frame_of(task.x_train).assign(y=task.y_train)
+    return fit_table(frame, "y", reading=Reading(task="regression"), settings=settings)
 
 
 def ours(task: Task) -> dict[str, Ends]:
@@ -155,8 +149,7 @@ def crepes(task: Task) -> Ends:
     x, x_held, y, y_held = train_test_split(task.x_train, task.y_train, test_size=HELD_OUT, random_state=task.seed)
     trees = WrapRegressor(HistGradientBoostingRegressor(random_state=task.seed))
     trees.fit(x, y)
-    difficulty = DifficultyEstimator().fit(x, y=y, scaler=True)
-    trees.calibrate(x_held, y_held, de=difficulty)
+    trees.calibrate(x_held, y_held, de=DifficultyEstimator().fit(x, y=y, scaler=True))
     return np.stack([trees.predict_int(task.x_test, confidence=coverage) for coverage in COVERAGES])
 
 
@@ -187,8 +180,8 @@ def rivals() -> dict[str, Callable[[Task], Ends]]:
     """Give the rivals whose packages are here; others are named."""
     found = {}
     for name, (package, way) in RIVALS.items():
-        if importlib.util.find_spec(package) is None:
+        if importlib.util.find_spec(package) is not None:
+            found[name] = way
+        else:
             print(f"guarantee: {package} is not installed, so '{name}' is left out (pip install {package})")
-            continue
-        found[name] = way
     return found

@@ -104,18 +104,16 @@ class BaseSettings:
                 continue
             if least is not None and value < least:
                 raise ValueError(f"`{field.name}` must be at least {least:g}, got {value}")
-            if field.metadata.get("positive"):
-                _check_positive(field.name, value)
+            numbers = value if isinstance(value, tuple) else (value,)
+            if field.metadata.get("positive") and not all(0 < number < math.inf for number in numbers):
+                wanted = "two positive numbers" if isinstance(value, tuple) else "positive"
+                raise ValueError(f"`{field.name}` must be {wanted}, got {' and '.join(f'{n:g}' for n in numbers)}")
 
     def quick(self) -> Self:
         """Return settings for a smaller problem, which take minutes."""
-        most = {field.name: field.metadata.get("quick") for field in dataclasses.fields(self)}
+        most = {f.name: f.metadata["quick"] for f in dataclasses.fields(self) if f.metadata.get("quick") is not None}
         given = {name: getattr(self, name) for name in most}
-        smaller = {
-            name: limit if given[name] is None else min(given[name], limit)
-            for name, limit in most.items()
-            if limit is not None
-        }
+        smaller = {name: limit if given[name] is None else min(given[name], limit) for name, limit in most.items()}
         return dataclasses.replace(self, **smaller)
 
     def for_run(self, options: RunOptions) -> Self:
@@ -129,16 +127,7 @@ class BaseSettings:
 
     def recorded(self) -> Plain:
         """Return what identifies a run, by name."""
-        fields = [field.name for field in dataclasses.fields(self) if field.metadata.get("recorded", True)]
-        return {name: getattr(self, name) for name in fields}
-
-
-def _check_positive(name: str, value: float | tuple[float, float]) -> None:
-    if isinstance(value, tuple):
-        if not all(0 < number < math.inf for number in value):
-            raise ValueError(f"`{name}` must be two positive numbers, got {value[0]:g} and {value[1]:g}")
-    elif not value > 0:
-        raise ValueError(f"`{name}` must be positive, got {value}")
+        return {f.name: getattr(self, f.name) for f in dataclasses.fields(self) if f.metadata.get("recorded", True)}
 
 
 def known(what: str, names: Collection[str], choices: Collection[str]) -> tuple[str, ...]:

@@ -57,16 +57,12 @@ def _caption(name: str, found: Plain) -> str:
 
 
 def _cells(found: Plain) -> Plain:
-    of_classes = AS_IT_IS in found["ways"]
-    heads = {
-        "log likelihood": ("log_likelihood", ".3f"),
-        "gain (SE)": ("log_likelihood_gain", "+.3f"),
-        "AUROC": ("auroc", ".3f"),
-        "ECE" if of_classes else "in 90 % intervals": ("calibration", ".3f"),
-    }
-    if "shifted" in found["ways"][FITTED]:
-        heads["of changed pictures"] = ("shifted", ".3f")
-    return {head: cell(*what, error=True) for head, what in heads.items()}
+    calibration = "ECE" if AS_IT_IS in found["ways"] else "in 90 % intervals"
+    cells = {"log likelihood": cell("log_likelihood", error=True)}
+    cells |= {"gain (SE)": cell("log_likelihood_gain", "+.3f", error=True)}
+    cells |= {"AUROC": cell("auroc", error=True), calibration: cell("calibration", error=True)}
+    changed = {"of changed pictures": cell("shifted", error=True)} if "shifted" in found["ways"][FITTED] else {}
+    return cells | changed
 
 
 def _lead(results: Plain) -> str:

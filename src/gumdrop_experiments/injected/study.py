@@ -61,11 +61,6 @@ def all_networks(networks: Sequence[nn.Module], x: Tensor) -> Tensor:
     return torch.cat([one_function(network, x) for network in networks])
 
 
-def log_likelihood(likelihood: Likelihood, draws: Tensor, y: Tensor) -> float:
-    """Mean log likelihood of rows, in nats."""
-    return likelihood.predict([draws], len(draws)).log_prob(y).mean().item()
-
-
 def tempered(likelihood: Likelihood, outputs: Outputs, held_out: Pair) -> tuple[Likelihood, float]:
     """Give a likelihood the temperature that is best for held-out rows; say what they are worth then."""
     from scipy.optimize import minimize_scalar
@@ -73,7 +68,7 @@ def tempered(likelihood: Likelihood, outputs: Outputs, held_out: Pair) -> tuple[
     draws, y = outputs(held_out[0]), held_out[1]
 
     def cost(log_t: float) -> float:
-        return -log_likelihood(likelihood.tempered(math.exp(log_t)), draws, y)
+        return -likelihood.tempered(math.exp(log_t)).predict([draws], len(draws)).log_prob(y).mean().item()
 
     found = minimize_scalar(cost, bounds=(-5, 5), method="bounded", options={"xatol": 0.005})
     return likelihood.tempered(math.exp(found.x)), -float(found.fun)
@@ -176,13 +171,8 @@ def _part(name: str, settings: Settings, run: Run, seed: int) -> Plain:
         scores[OWN] = _scores(task, likelihood, partial(many_functions, network, settings.num_samples, seed))
     started = time.process_time()
     converted = copy.deepcopy(network)
-    fitted = fit_rates(
-        converted,
-        task.held_out,
-        likelihood="categorical" if task.has_classes else "gaussian",
-        batch_size=task.rows_at_once,
-        seed=seed,
-    )
+    kind = "categorical" if task.has_classes else "gaussian"
+    fitted = fit_rates(converted, task.held_out, likelihood=kind, batch_size=task.rows_at_once, seed=seed)
     seconds = time.process_time() - started
     drawn = partial(many_functions, converted, settings.num_samples, seed)
     scores[FITTED] = {**_scores(task, fitted.likelihood, drawn), "kept": fitted.kept, "rates": fitted.rates}
@@ -224,19 +214,17 @@ def _best(
 def _scores(task: Task, likelihood: Likelihood, outputs: Outputs) -> Plain:
     """Score test rows, changed ones, and how well doubt tells rows that are like none of these."""
 
-    def predicted(x: Tensor) -> Any:
+    def predicted(x: Tensor) -> tuple[Any, Tensor]:
         draws = outputs(x)
-        return likelihood.predict([draws], len(draws))
-
-    def doubt(prediction: Any) -> Tensor:
+        prediction: Any = likelihood.predict([draws], len(draws))
         doubts: Tensor = prediction.predictive_entropy if task.has_classes else prediction.variance
-        return doubts.flatten(1).mean(1) if doubts.ndim > 1 else doubts
+        return prediction, doubts.flatten(1).mean(1) if doubts.ndim > 1 else doubts
 
     (x, y), shifted = task.test, task.shifted
-    known, strange = predicted(x), predicted(task.strange)
+    (known, doubt), (strange, more_doubt) = predicted(x), predicted(task.strange)
     found = {
         "log_likelihood": known.log_prob(y).mean().item(),
-        "auroc": auroc(doubt(known), doubt(strange)),
+        "auroc": auroc(doubt, more_doubt),
         "calibration": calibration_error(known, y).item() if task.has_classes else number_scores(known, y)["coverage"],
     }
     if shifted is not None:  # whose pictures are the strange ones

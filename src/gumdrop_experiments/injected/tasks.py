@@ -1,6 +1,5 @@
 """The networks, what they are trained on, the rows that are held out, and rows that are like none of these."""
 
-import itertools
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -12,8 +11,8 @@ from gumdrop_experiments.data.camvid import VOID, Crops, LabelledPictures, read_
 from gumdrop_experiments.data.mnist import read_digits, small_digits
 from gumdrop_experiments.data.texts import SST, Vocabulary, encoded_sst
 from gumdrop_experiments.data.uci import read_splits
-from gumdrop_experiments.harness import RunOptions, data_folder
-from gumdrop_experiments.networks.convolutional import digit_network
+from gumdrop_experiments.harness import Plain, RunOptions, data_folder
+from gumdrop_experiments.networks.convolutional import digit_network, perceptron
 from gumdrop_experiments.networks.segmentation import NETWORKS
 from gumdrop_experiments.networks.transformers import ReviewEncoder
 from gumdrop_experiments.shared import seeded, shuffled
@@ -25,13 +24,6 @@ CROP, CROPS, QUICK_CROPS = 48, (2200, 64, 80), (8, 8, 8)
 """Pixels of a crop of a street along each side, and crops to train on, held out, and to test."""
 ONCE = ("sst-bert", "camvid")
 """Networks that take too long for more than one seed."""
-
-
-def perceptron(inputs: int, *, width: int = 128, depth: int = 3) -> nn.Sequential:
-    """Build a dense network that gives one number, without dropout."""
-    sizes = [inputs, *[width] * depth]
-    layers = [part for a, b in itertools.pairwise(sizes) for part in (nn.Linear(a, b), nn.ReLU())]
-    return nn.Sequential(*layers, nn.Linear(width, 1))
 
 
 def small_digit_network() -> nn.Sequential:
@@ -108,7 +100,7 @@ def _table(options: RunOptions, seed: int, *, name: str, epochs: int) -> Task:
     x, y = split.x_train, split.y_train
     held_out, train = shuffled(len(x), seed).tensor_split([len(x) // 5])
     return Task(
-        build=partial(perceptron, x.shape[1]),
+        build=partial(perceptron, x.shape[1], 128, 128, 128),
         train=(x[train], y[train]),
         held_out=(x[held_out], y[held_out]),
         test=(split.x_test, split.y_test),
@@ -134,17 +126,9 @@ def _mnist(options: RunOptions, seed: int) -> Task:
     test = test.rows(shuffled(len(test.labels), seed)[: sizes[2]])
     changed = [shift.of(test.images, shift.steps[2]) for shift in SHIFTS.values()]
     shifted = torch.cat(changed), test.labels.repeat(len(changed))
-    return Task(
-        build=partial(digit_network, channel_rate=0.25, unit_rate=0.5),
-        train=train.rows(rows),
-        held_out=train.rows(held_out),
-        test=test,
-        strange=shifted[0],
-        epochs=10,
-        lr=3e-3,
-        batch_size=64,
-        shifted=shifted,
-    )
+    of_pictures: Plain = {"batch_size": 64, "shifted": shifted, "strange": shifted[0]}
+    build = partial(digit_network, channel_rate=0.25, unit_rate=0.5)
+    return Task(build, train.rows(rows), train.rows(held_out), test, epochs=10, lr=3e-3, **of_pictures)
 
 
 def _reviews(options: RunOptions, seed: int, *, build: Callable[[int], nn.Module], lr: float) -> Task:
@@ -152,16 +136,8 @@ def _reviews(options: RunOptions, seed: int, *, build: Callable[[int], nn.Module
     folder = data_folder(options, "sst", sources=SST, files=[file.name for file in SST])
     sizes = (QUICK_ROWS,) * 3 if options.quick else (None, None, TEST_SENTENCES)
     (train, held_out, test), num_words = encoded_sst(folder, sizes)
-    return Task(
-        build=partial(build, num_words),
-        train=train,
-        held_out=held_out,
-        test=test,
-        strange=mixed_words(test[0], seed),
-        epochs=6,
-        lr=lr,
-        batch_size=64,
-    )
+    strange, build = mixed_words(test[0], seed), partial(build, num_words)
+    return Task(build, train, held_out, test, strange, epochs=6, lr=lr, batch_size=64)
 
 
 def _streets(options: RunOptions, seed: int) -> Task:
@@ -170,17 +146,8 @@ def _streets(options: RunOptions, seed: int) -> Task:
     pictures = read_camvid(options, size=(180, 240), limit=min(sizes) if options.quick else None)
     with seeded(seed):
         train, held_out, test = map(_crops, pictures, sizes)
-    return Task(
-        build=partial(NETWORKS["small"], VOID + 1),
-        train=train,
-        held_out=held_out,
-        test=test,
-        strange=-test[0].flip(2),
-        epochs=3,
-        lr=3e-3,
-        batch_size=8,
-        rows_at_once=4,
-    )
+    build = partial(NETWORKS["small"], VOID + 1)
+    return Task(build, train, held_out, test, -test[0].flip(2), epochs=3, lr=3e-3, batch_size=8, rows_at_once=4)
 
 
 def _crops(pictures: LabelledPictures, count: int) -> Pair:

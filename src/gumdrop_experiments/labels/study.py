@@ -103,10 +103,8 @@ class Digits(NamedTuple):
 
 def ask(way: Way, digits: Digits, settings: Settings, *, seed: int, checkpoint: Path) -> Plain:
     """Ask for labels, a few at a time, until there are enough."""
-    if checkpoint.exists():
-        state = read_json(checkpoint)
-    else:
-        state = {"curve": [], "asked": first_labels(digits.pool.labels, seed)}
+    state = read_json(checkpoint) if checkpoint.exists() else {}
+    state = state or {"curve": [], "asked": first_labels(digits.pool.labels, seed)}
     curve, asked = state["curve"], state["asked"]
     while not curve or curve[-1]["labels"] < settings.labels:
         round_seed = seed * 1_000_003 + len(asked)
@@ -120,10 +118,8 @@ def ask(way: Way, digits: Digits, settings: Settings, *, seed: int, checkpoint: 
         rates = [round(float(p), 4) for p in dropout_rates(model).values()] if learned else []
         scores = _scores(model.eval(), way, digits.test, max(1, settings.num_samples // TEST_SHARE))
         curve.append({"labels": len(asked), "epochs": epochs, "rates": rates, **scores})
-        print(
-            f"{checkpoint.stem}: {len(asked)} labels, {scores['accuracy']:.1%} right, {scores['nll']:.3f} nats",
-            flush=True,
-        )
+        said = f"{len(asked)} labels, {scores['accuracy']:.1%} right, {scores['nll']:.3f} nats"
+        print(f"{checkpoint.stem}: {said}", flush=True)
         if len(asked) < settings.labels:
             count = min(way.at_a_time or settings.by, settings.labels - len(asked))
             asked += _more(model, way, digits.pool.images, asked, count, settings, round_seed)

@@ -6,7 +6,7 @@ from matplotlib.figure import Figure
 from gumdrop.views import plots
 from gumdrop_experiments.harness import Plain
 from gumdrop_experiments.line import PUBLISHED
-from gumdrop_experiments.line.study import NOISE, OFFSET, SIZES, SLOPE, even_network
+from gumdrop_experiments.line.study import NOISE, OFFSET, SIZES, SLOPE, TUNED_SIZES, even_network
 from gumdrop_experiments.pages import Page, Picture, Table, dress, legend_below, subplots
 
 FITS = (
@@ -22,6 +22,8 @@ UNCERTAINTY = (
 
 RATES = "Learned rates against the number of data. Good are rates that fall as data grow."
 LAYERS = ("input", "hidden 1", "hidden 2", "hidden 3")
+ENDS = ("RMS error of the mean", *(f"p of {layer}" for layer in LAYERS))
+"""Heads of the last columns."""
 COLOURS = (plots.PALETTE[3], plots.BLUE, plots.GREEN, plots.ORANGE)
 
 
@@ -54,15 +56,13 @@ def _table(series: Plain) -> Table:
         cells = [f"{run['num_data']:,}"]
         for name in ("aleatoric", "epistemic"):
             theirs = PUBLISHED[name].get(run["num_data"])
-            cells.append("–" if theirs is None else f"{theirs:.2f}")
-            cells += [f"{each[name]:.3f}" for each in (run, half, even)]
+            cells += ["–" if theirs is None else f"{theirs:.2f}", *(f"{each[name]:.3f}" for each in (run, half, even))]
         rows.append([*cells, f"{run['error']:.3f}", *(f"{p:.3f}" for p in run["rates"])])
     heads = ("published", "ours", "half the steps", "optimum, even weights")
-    columns = ["N", *(f"{name} SD, {head}" for name in ("aleatoric", "epistemic") for head in heads)]
+    columns = [f"{name} SD, {head}" for name in ("aleatoric", "epistemic") for head in heads]
     first, last = (series["runs"][i]["steps"] for i in (0, -1))
     caption = f"{series['width']} units, {first:,} to {last:,} steps. The published network has 1024 units."
-    columns.append("RMS error of the mean")
-    return Table(caption, [*columns, *(f"p of {layer}" for layer in LAYERS)], rows)
+    return Table(caption, ["N", *columns, *ENDS], rows)
 
 
 def _strengths(series: Plain) -> Table:
@@ -70,15 +70,14 @@ def _strengths(series: Plain) -> Table:
     for result in series["held_out"]:
         for run in result["strengths"]:
             chosen = "chosen" if run["strength"] == result["chosen"] else ""
-            numbers = [f"{run[name]:.3f}" for name in ("score", "aleatoric", "epistemic", "error")]
-            cells = [f"{result['num_data']:,}", f"{run['strength']:g}", chosen, *numbers]
-            rows.append([*cells, *(f"{p:.3f}" for p in run["rates"])])
+            numbers = (run["score"], run["aleatoric"], run["epistemic"], run["error"], *run["rates"])
+            cells = [f"{result['num_data']:,}", f"{run['strength']:g}", chosen]
+            rows.append([*cells, *(f"{number:.3f}" for number in numbers)])
     caption = (
         f"{series['width']} units, two strengths of dropout, half the steps, trained on four fifths of the points. The "
         "other fifth chooses, by its log likelihood; 1 is the ELBO."
     )
-    columns = ["N", "strength", "", "held-out LL", "aleatoric SD", "epistemic SD", "RMS error of the mean"]
-    return Table(caption, [*columns, *(f"p of {layer}" for layer in LAYERS)], rows)
+    return Table(caption, ["N", "strength", "", "held-out LL", "aleatoric SD", "epistemic SD", *ENDS], rows)
 
 
 def _notes(wide: Plain, narrow: Plain) -> list[str]:
@@ -140,7 +139,8 @@ def _uncertainty(networks: list[Plain]) -> Figure:
             ax.plot(SIZES, [run[name] for run in series["runs"]], "o-", color=colour, label=f"ours, {units}")
             ax.plot(SIZES, [run[name] for run in series["half_the_steps"]], "o--", color=colour, alpha=0.4)
             ax.plot(sizes, optimum, ":", color=colour, label=f"optimum, even weights, {units}")
-            held_out = {each["num_data"]: _chosen(each)[name] for each in series["held_out"]}
+            chosen = [r for each in series["held_out"] for r in each["strengths"] if r["strength"] == each["chosen"]]
+            held_out = {n: run[name] for n, run in zip(TUNED_SIZES, chosen, strict=True)}
             label = f"strength by held-out points, {units}"
             ax.plot(*zip(*held_out.items(), strict=True), "s", color=colour, markerfacecolor="white", label=label)
         ax.set(xscale="log", xlabel="number of data, N", ylim=(-0.03 if name == "epistemic" else 0.8, None))
@@ -148,11 +148,6 @@ def _uncertainty(networks: list[Plain]) -> Figure:
     panels[0].plot([], [], "o--", color="grey", alpha=0.4, label="half the steps")
     legend_below(drawing, panels[0], 3, 9)
     return drawing
-
-
-def _chosen(result: Plain) -> Plain:
-    """The run with the strength that the held-out points prefer."""
-    return next(run for run in result["strengths"] if run["strength"] == result["chosen"])
 
 
 def _rates(networks: list[Plain]) -> Figure:

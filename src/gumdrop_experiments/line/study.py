@@ -74,9 +74,6 @@ def _series(run: Run, scale: _Scale) -> Plain:
     }
 
 
-# One network
-
-
 def points(num_data: int, seed: int) -> tuple[Tensor, Tensor]:
     """Draw points of the noisy line: two columns of shape (N, 1)."""
     generator = torch.Generator().manual_seed(seed)
@@ -93,9 +90,7 @@ def _trained(run: Run, num_data: int, scale: _Scale) -> Plain:
         "num_data": num_data,
         "steps": steps,
         **_says(network, run, scale, y),
-        "rates_over_training": [
-            rounded(list(record.rates.values())) for record in history[:: max(1, len(history) // 20)]
-        ],
+        "rates_over_training": [rounded(list(record.rates.values())) for record in history[:: len(history) // 20 or 1]],
         "data": {"x": rounded(x[:100, 0]), "y": rounded(y[:100, 0])},
     }
 
@@ -117,22 +112,14 @@ def _held_out(run: Run, scale: _Scale) -> list[Plain]:
     """Two strengths at each size from a hundred points on, and the one that held-out points prefer."""
     results = []
     for n in TUNED_SIZES[::-1]:
-        calls = {
-            f"width={scale.width}-N={n}-strength={each:g}": partial(_with_strength, run, n, scale, each)
-            for each in STRENGTHS
-        }
-        found = dict(zip(STRENGTHS, run.parts(calls).values(), strict=True))
-        scores = {strength: torch.tensor(part.pop("scores")) for strength, part in found.items()}
-        results.append(
-            {
-                "num_data": n,
-                "chosen": choose_strength(scores),
-                "strengths": [
-                    {"strength": strength, "score": scores[strength].double().mean().item(), **part}
-                    for strength, part in found.items()
-                ],
-            }
-        )
+        names = {strength: f"width={scale.width}-N={n}-strength={strength:g}" for strength in STRENGTHS}
+        found = run.parts({names[s]: partial(_with_strength, run, n, scale, s) for s in STRENGTHS})
+        scores = {strength: torch.tensor(found[name].pop("scores")) for strength, name in names.items()}
+        strengths = [
+            {"strength": strength, "score": scores[strength].double().mean().item(), **found[name]}
+            for strength, name in names.items()
+        ]
+        results.append({"num_data": n, "chosen": choose_strength(scores), "strengths": strengths})
     return results[::-1]
 
 

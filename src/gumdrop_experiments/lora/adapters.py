@@ -22,7 +22,7 @@ PRECISIONS = tuple(10.0**k for k in range(-3, 4))
 """Precisions `d` of the prior to choose from."""
 START, LENGTH, SHORT = "[start]", 24, 5
 RANK, BATCH, NUM_SAMPLES = 8, 32, 10
-RATES, PRIORS = (0.1, 0.5), ("weak", "fan_in")
+RATES, PRIORS, WHERE = (0.1, 0.5), ("weak", "fan_in"), ("inputs", "ranks", "own")
 Rows = tuple[Tensor, Tensor]
 build = partial(small_bert, size=64, heads=2, longest=LENGTH)
 
@@ -94,11 +94,7 @@ WAYS = {
     **{f"peft {p:g}": Way("peft", p) for p in RATES},
     **{f"ranks {p:g}": Way("ranks", p) for p in RATES},
     **{f"half {prior}": Way("inputs", 0.5, prior=prior) for prior in PRIORS},
-    **{
-        f"learned {place} {prior}": Way(place, is_learned=True, prior=prior)
-        for place in ("inputs", "ranks", "own")
-        for prior in PRIORS
-    },
+    **{f"learned {at} {prior}": Way(at, is_learned=True, prior=prior) for at in WHERE for prior in PRIORS},
 }
 
 
@@ -132,16 +128,9 @@ def adapted(base: Plain, num_words: int, rows: Rows, way: Way, steps: int, seed:
         model: Any = build(num_words, rate=0.1 if way.place in ("own", "usual") else 0.0)
         model.bert.load_state_dict(base)
         plain = way.p if way.place in ("peft", "own", "usual") else 0.0
-        model = get_peft_model(
-            model,
-            LoraConfig(
-                task_type="SEQ_CLS",
-                r=RANK,
-                lora_alpha=2 * RANK,
-                target_modules=["query", "value", "dense"],
-                lora_dropout=plain,
-            ),
-        )
+        targets = ["query", "value", "dense"]
+        lora = LoraConfig(task_type="SEQ_CLS", r=RANK, lora_alpha=2 * RANK, target_modules=targets, lora_dropout=plain)
+        model = get_peft_model(model, lora)
         if way.place in ("inputs", "ranks"):
             gd.learn_dropout(model, include=[f"*.lora_{'A' if way.place == 'inputs' else 'B'}.*"], p=way.p)
             if not way.is_learned:

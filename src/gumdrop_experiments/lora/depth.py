@@ -112,9 +112,8 @@ class Split(NamedTuple):
 
 def network(name: str, side: int, way: str) -> nn.Module:
     """Build a network whose paths have the rates of a way."""
-    model: Any = gd.learn_dropout(
-        resnet(side) if name == "ResNet" else ViT(side), include=[], plain_dropout="learn", report=lambda report: None
-    )
+    model: Any = resnet(side) if name == "ResNet" else ViT(side)
+    gd.learn_dropout(model, include=[], plain_dropout="learn", report=lambda report: None)
     kind, _, number = way.partition(" ")
     for i, block in enumerate(dropout_blocks(model), 1):
         block.site.start_at({"linear": float(number or 0) * i / DEPTH, "learned": START}.get(kind, NO_DROPOUT))
@@ -127,11 +126,11 @@ def trained(name: str, way: str, data: Split, epochs: int, seed: int) -> Plain:
         model = network(name, data.train.images.shape[-1], way)
     result = fit(
         model,
-        (data.train.images, data.train.labels),
+        data.train,
         likelihood="categorical",
         epochs=epochs,
         batch_size=BATCH,
-        validation=(data.held_out.images, data.held_out.labels),
+        validation=data.held_out,
         validation_samples=VALIDATION_SAMPLES,
         seed=seed,
     )

@@ -48,17 +48,14 @@ NOTES = (
 def page(results: Plain) -> Page:
     """Say what learned rates gain where a network has dropout."""
     adapters, paths = results["adapters"], results["paths"]
-    cells = {
-        "accuracy": cell("accuracy", error=True),
-        "nats": cell("nll", error=True),
-        "calibration error": cell("ece", error=True),
-    }
+    cells = {head: cell(score, error=True) for score, head in SCORES.items()}
+    sentences = {f"{int(n):,} sentences": arms for n, arms in adapters.items()}
     tables = [
         table_of(f"{what}: mean and standard error over seeds.", arms, cells, ours=lambda arm: "learned" in arm)
-        for what, arms in [*((f"{int(n):,} sentences", arms) for n, arms in adapters.items()), *paths.items()]
+        for what, arms in (sentences | paths).items()
     ]
     body: list[Picture | Table] = [
-        Picture("lora", ADAPTERS, _scores({f"{int(n):,} sentences": arms for n, arms in adapters.items()})),
+        Picture("lora", ADAPTERS, _scores(sentences)),
         *tables[: len(adapters)],
         Picture("lora-rates", RATES, _rates(adapters)),
         Picture("lora-paths", PATHS, _depth(paths)),
@@ -84,10 +81,10 @@ def _look(arm: str) -> Plain:
 def _scores(counts: Plain) -> Figure:
     drawing, grid = subplots(len(counts), 2, size=(10.5, 3.2 * len(counts)), squeeze=False)
     for row, (what, arms) in zip(grid, counts.items(), strict=True):
-        for ax, score, title in zip(row, SCORES[1:], ("nats", "calibration error"), strict=True):
+        for ax, score in zip(row, ("nll", "ece"), strict=True):
             pairs = {arm: found[score] for arm, found in arms.items()}
             dots(ax, pairs, edges_of(list(pairs.values()), lower_is_better=True), ".3f", look=_look)
-            dress(ax, title=f"{what}: {title}")
+            dress(ax, title=f"{what}: {SCORES[score]}")
         row[1].set_yticklabels([])
     return drawing
 
@@ -101,9 +98,8 @@ def _rates(adapters: Plain) -> Figure:
             ax.plot([each["rates"][name] for name in names], range(len(names)), "o", color=ORANGE, alpha=0.6, ms=4)
         ax.axvline(START, color=INK, linewidth=1, linestyle=":")
         dress(ax, title=f"{int(count):,} sentences", x="drop probability p").set_xlim(0, 0.6)
-        ax.set_yticks(
-            range(len(names)), [name.replace("bert.encoder.layer.", "layer ") for name in names], fontsize=6.5
-        )
+        labels = [name.replace("bert.encoder.layer.", "layer ") for name in names]
+        ax.set_yticks(range(len(names)), labels, fontsize=6.5)
     return drawing
 
 

@@ -1,5 +1,6 @@
 """Adapters and paths under each way to set their rates; what a way has to choose, rows for development choose."""
 
+import itertools
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -40,7 +41,7 @@ DEPTH_ARMS: dict[str, Arm] = {
     "strength chosen, one pass": ([f"learned {s:g}" for s in depth.STRENGTHS], "one pass"),
 }
 TEST_IMAGES, HELD_OUT, QUICK_ROWS = 2000, 297, 40
-SCORES = ("accuracy", "nll", "ece")
+SCORES = {"accuracy": "accuracy", "nll": "nats", "ece": "calibration error"}
 
 
 def study(settings: Settings, run: Run) -> Plain:
@@ -58,16 +59,12 @@ def study(settings: Settings, run: Run) -> Plain:
     run.part("base", partial(_base, base, words["phrases"], num_words, settings.base_steps, seed))
     parts: dict[tuple[Any, ...], Callable[[], Any]] = {
         ("sst", count, way, seed): partial(_adapted, base, num_words, words, count, way, settings.steps, seed)
-        for count in counts
-        for way in adapters.WAYS
-        for seed in seeds
+        for count, way, seed in itertools.product(counts, adapters.WAYS, seeds)
     }
     tasks = [(network, name) for name in sets for network in depth.NETWORKS]
-    for network, name in tasks:
-        for way in depth.WAYS:
-            for seed in image_seeds:
-                one = partial(_deep, network, way, sets[name], settings.images, settings.epochs, seed)
-                parts[network, name, way, seed] = one
+    for (network, name), way, seed in itertools.product(tasks, depth.WAYS, image_seeds):
+        one = partial(_deep, network, way, sets[name], settings.images, settings.epochs, seed)
+        parts[network, name, way, seed] = one
     done = run.parts(parts)
     return {
         "adapters": {str(count): _compared(ADAPTER_ARMS, done, ("sst", count), seeds) for count in counts},

@@ -18,6 +18,7 @@ from gumdrop_experiments.pages import (
     mean_and_error,
     subplots,
     ticks_at,
+    with_error,
 )
 
 RATES = (
@@ -66,25 +67,23 @@ def page(results: Plain) -> Page:
 
 
 def _table(results: Plain) -> Table:
-    rows = [
-        _row(each["num_data"], name, [study[kind] for study in each[method]])
+    records = {
+        (each["num_data"], name): [study[kind] for study in each[method]]
         for each in results["sizes"]
         for (method, kind), (name, *_) in KINDS.items()
-    ]
-    ours = [i for i, (_, name, *_) in enumerate(rows) if name == KINDS["learned", "drawn"][0]]
+    }
+    rows = [[f"{n:,}", name, *_cells(scores)] for (n, name), scores in records.items()]
+    ours = [i for i, (_, name) in enumerate(records) if name == KINDS["learned", "drawn"][0]]
     columns = ["images", "", "accuracy", "NLL", "ECE", "Brier score"]
     seeds = len(results["sizes"][0]["learned"])
     caption = f"Test scores, the mean over {seeds} seed{'s' * (seeds > 1)} (standard error); NLL in nats per image."
     return Table(caption, columns, rows, ours=ours)
 
 
-def _row(num_data: int, name: str, scores: Sequence[Plain]) -> list[str]:
-    """Scores of one kind of prediction, over seeds."""
+def _cells(scores: Sequence[Plain]) -> list[str]:
     found = {score: mean_and_error(each[score] for each in scores) for score in scores[0]}
-    accuracy, its_error = found["accuracy"]
-    nll, error = found["nll"]
-    cells = [f"{num_data:,}", name, f"{accuracy:.2%} ({its_error:.2%})", f"{nll:.4f} ({error:.4f})"]
-    return [*cells, *(f"{found[score][0]:.4f}" for score in ("ece", "brier"))]
+    accuracy, nll = ("{:.2%} ({:.2%})".format(*found["accuracy"]), with_error(found["nll"], ".4f"))
+    return [accuracy, nll, *(f"{found[score][0]:.4f}" for score in ("ece", "brier"))]
 
 
 def _search_table(results: Plain) -> Table:
@@ -154,11 +153,7 @@ def _widths(results: Plain) -> Figure:
     for ax in (left, right):
         ticks_at(ax, widths)
         dress(ax, x="units of each hidden layer", legend=9)
-    dress(
-        left,
-        title=f"learned rates, {results['widths'][0]['num_data']:,} images",
-        y="drop probability p",
-        ylim=(0, None),
-    )
+    title = f"learned rates, {results['widths'][0]['num_data']:,} images"
+    dress(left, title=title, y="drop probability p", ylim=(0, None))
     dress(right, title=SCORES["nll"])
     return drawing

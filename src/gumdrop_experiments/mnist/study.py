@@ -77,14 +77,13 @@ def study(settings: Settings, run: Run) -> Plain:
 def _compared(work: _Work, sizes: Sequence[int], seeds: Sequence[int]) -> list[Plain]:
     """Learned rates, the search over fixed rates, and networks with what it chose; each number of images."""
     parts, down = work.run.parts, sizes[::-1]
-    learned = parts({_name(n, "learned", s): partial(_scored, work, n, None, s) for n in down for s in seeds})
-    fixed = list(FIXED.values())
-    judged = parts(
-        {_name(n, "search", i): partial(_judged, work, n, rates) for n in down for i, rates in enumerate(fixed)}
-    )
+    keys = [(n, s) for n in down for s in seeds]
+    learned = parts({_name(n, "learned", s): partial(_scored, work, n, None, s) for n, s in keys})
+    tried = [(n, i, rates) for n in down for i, rates in enumerate(FIXED.values())]
+    judged = parts({_name(n, "search", i): partial(_judged, work, n, rates) for n, i, rates in tried})
     search = {n: {name: judged[_name(n, "search", i)] for i, name in enumerate(FIXED)} for n in sizes}
     chosen = {n: min(FIXED, key=lambda name: float(search[n][name]["nll"])) for n in sizes}
-    again = parts({_name(n, "fixed", s): partial(_scored, work, n, FIXED[chosen[n]], s) for n in down for s in seeds})
+    again = parts({_name(n, "fixed", s): partial(_scored, work, n, FIXED[chosen[n]], s) for n, s in keys})
     return [
         {
             "num_data": n,
@@ -109,9 +108,6 @@ def _sweep(work: _Work, compared: Sequence[Plain]) -> list[Plain]:
     calls = {f"width={width}": partial(_scored, replace(work, width=width), size, None, seed) for width in widths}
     found = {work.width: usual["learned"][0], **dict(zip(widths, work.run.parts(calls).values(), strict=True))}
     return [{"width": width, "num_data": size, **found[width]} for width in sorted(found)]
-
-
-# One network
 
 
 def _scored(work: _Work, size: int, rates: Rates | None, seed: int) -> Plain:

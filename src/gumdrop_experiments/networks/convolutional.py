@@ -35,11 +35,15 @@ def digit_network(*, channel_rate: float = 0.0, unit_rate: float = 0.0) -> nn.Se
     )
 
 
+def perceptron(*sizes: int, outputs: int = 1, activation: type[nn.Module] = nn.ReLU) -> nn.Sequential:
+    """Build a dense network, from the number of inputs and those of hidden units, without dropout."""
+    layers = [part for a, b in itertools.pairwise(sizes) for part in (nn.Linear(a, b), activation())]
+    return nn.Sequential(*layers, nn.Linear(sizes[-1], outputs))
+
+
 def digit_perceptron() -> nn.Sequential:
     """Build a network for 28 x 28 digits of dense layers alone, 3 x 512 units."""
-    sizes = [784, 512, 512, 512]
-    layers = [part for a, b in itertools.pairwise(sizes) for part in (nn.Linear(a, b), nn.ReLU())]
-    return nn.Sequential(nn.Flatten(), *layers, nn.Linear(512, 10))
+    return nn.Sequential(nn.Flatten(), *perceptron(784, 512, 512, 512, outputs=10))
 
 
 def tutorial_perceptron(*, input_rate: float = 0.0, hidden_rate: float = 0.0) -> nn.Sequential:

@@ -128,13 +128,9 @@ class UNet(nn.Module):
     def __init__(self, outputs: int, channels: Sequence[int] = (16, 32, 64, 128)) -> None:
         super().__init__()
         self.first = nn.Conv2d(3, channels[0], 3, padding=1)
-        self.down = nn.ModuleList(
-            _stage(before, after) for before, after in itertools.pairwise((channels[0], *channels))
-        )
+        self.down = nn.ModuleList(itertools.starmap(_stage, itertools.pairwise((channels[0], *channels))))
         back = channels[::-1]
-        self.up = nn.ModuleList(
-            nn.ConvTranspose2d(before, after, 2, stride=2) for before, after in itertools.pairwise(back)
-        )
+        self.up = nn.ModuleList(nn.ConvTranspose2d(*pair, 2, stride=2) for pair in itertools.pairwise(back))
         self.join = nn.ModuleList(_stage(2 * after, after) for after in back[1:])
         self.head = nn.Conv2d(channels[0], outputs, 1)
 

@@ -28,9 +28,8 @@ LARGEST_SHARE = 0.4
 def needed(results: Plain) -> dict[str, tuple[float, float]]:
     """Mean share of pixels that have to be replaced, with its standard error over all images."""
     parts = list(results["pairs"].values())
-    return {
-        name: mean_and_error([share for part in parts for share in part["needed"][name]]) for name in parts[0]["needed"]
-    }
+    names = parts[0]["needed"]
+    return {name: mean_and_error(share for part in parts for share in part["needed"][name]) for name in names}
 
 
 def page(found: WithPictures) -> Page:
@@ -39,14 +38,10 @@ def page(found: WithPictures) -> Page:
     shares = needed(results)
     best = min((name for name in shares if name != OURS), key=lambda name: shares[name][0])
     directions = results["pairs"]
-    rows = [
-        [
-            name,
-            f"{100 * shares[name][0]:.1f} ({100 * shares[name][1]:.1f})",
-            *(f"{100 * mean_and_error(part['needed'][name])[0]:.1f}" for part in directions.values()),
-        ]
-        for name in shares
-    ]
+    rows = []
+    for name, (mean, error) in shares.items():
+        means = (100 * mean_and_error(part["needed"][name])[0] for part in directions.values())
+        rows.append([name, f"{100 * mean:.1f} ({100 * error:.1f})", *(f"{each:.1f}" for each in means)])
     columns = ["method", "all (SE)", *(name.replace("-", " or ") for name in directions)]
     count = sum(part["images"] for part in directions.values())
     return Page(
@@ -64,14 +59,12 @@ def page(found: WithPictures) -> Page:
 
 def _pictures(shown: Plain) -> Figure:
     rows = list(next(iter(shown.values())))
-    drawing, panels = subplots(
-        len(rows), len(shown), squeeze=False, size=(1.25 * len(shown) + 1.2, 1.3 * len(rows) + 0.2)
-    )
+    size = 1.25 * len(shown) + 1.2, 1.3 * len(rows) + 0.2
+    drawing, panels = subplots(len(rows), len(shown), squeeze=False, size=size)
     for column, (name, pictures) in enumerate(shown.items()):
         for row, key in enumerate(rows):
-            ax = panels[row][column]
-            look = {"cmap": plots.RELEVANCE} if key.startswith("FIDO") else {"cmap": "Greys"}
-            ax.imshow(np.asarray(pictures[key]), vmin=0, vmax=1, interpolation="nearest", **look)
+            ax, colours = panels[row, column], plots.RELEVANCE if key.startswith("FIDO") else "Greys"
+            ax.imshow(np.asarray(pictures[key]), vmin=0, vmax=1, interpolation="nearest", cmap=colours)
             ax.set(xticks=[], yticks=[])
             if row == 0:
                 ax.set_title(name.replace("-", " or "), fontsize=plots.SIZE)
@@ -85,11 +78,8 @@ def _curves(results: Plain) -> Figure:
     parts = results["pairs"].values()
     for i, name in enumerate(next(iter(parts))["changed"]):
         curve = np.mean([part["changed"][name] for part in parts], axis=0)
-        wide = 2.2 if name == OURS else 1.2
-        style = "-" if i < len(plots.PALETTE) else ":"
-        ax.plot(
-            results["shares"], curve, style, color=plots.PALETTE[i % len(plots.PALETTE)], linewidth=wide, label=name
-        )
+        look: Plain = {"color": plots.PALETTE[i % len(plots.PALETTE)], "linewidth": 2.2 if name == OURS else 1.2}
+        ax.plot(results["shares"], curve, "-" if i < len(plots.PALETTE) else ":", label=name, **look)
     dress(ax, x="share of pixels replaced, most relevant first", y="share of answers that changed", legend=8)
     ax.set(xlim=(0, LARGEST_SHARE), ylim=(0, 1.02))
     return drawing

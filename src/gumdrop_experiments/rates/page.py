@@ -8,7 +8,20 @@ from matplotlib.ticker import MaxNLocator
 
 from gumdrop.views.plots import BLUE, INK, ORANGE
 from gumdrop_experiments.harness import Plain
-from gumdrop_experiments.pages import GREY, Page, Picture, Table, dress, legend_of, name_rows, subplots, with_error
+from gumdrop_experiments.pages import (
+    GREY,
+    Cell,
+    Page,
+    Picture,
+    Table,
+    cell,
+    dress,
+    legend_of,
+    name_rows,
+    subplots,
+    table_of,
+    with_error,
+)
 from gumdrop_experiments.rates.results import ARM_LABELS, ELBO, GRID, HELD_OUT, LABELS, OFF
 
 CAPTION = (
@@ -76,22 +89,18 @@ def page(results: Plain) -> Page:
 
 
 def _large(results: Plain, size: str) -> Table:
-    rows = []
-    for name, table in results["large"][size].items():
-        for way in LABELS:
-            cells = [
-                with_error(table["gain"][way], "+.4f"),
-                f"{table['error'][way]:.4f}",
-                f"{table['error_beside'][way]:+.2%}",
-            ]
-            rows.append([f"{results['labels'][name]}: {LABELS[way]}", *cells])
-    return Table(
+    records = {
+        f"{results['labels'][name]}: {label}": {key: table[key][way] for key in ("gain", "error", "error_beside")}
+        for name, table in results["large"][size].items()
+        for way, label in LABELS.items()
+    }
+    cells: dict[str, Cell] = {"gain": cell("gain", "+.4f", error=True), "error": "{error:.4f}"}
+    cells |= {"beside the grid": "{error_beside:+.2%}"}
+    caption = (
         f"{TITLES[size]} on large tables: gain in log likelihood on the grid, nats per row (standard error over test "
-        "rows); RMSE in standard deviations of the target, or share of wrong classes; how much more than the grid's",
-        ["", "gain", "error", "beside the grid"],
-        rows,
-        ours=[i for i, row in enumerate(rows) if row[0].endswith((LABELS[ELBO], LABELS[HELD_OUT]))],
+        "rows); RMSE in standard deviations of the target, or share of wrong classes; how much more than the grid's"
     )
+    return table_of(caption, records, cells, ours=lambda name: name.endswith((LABELS[ELBO], LABELS[HELD_OUT])))
 
 
 def _arms(found: Plain, labels: Mapping[str, str]) -> Table:
@@ -101,12 +110,9 @@ def _arms(found: Plain, labels: Mapping[str, str]) -> Table:
     ]
     rows.append(["mean, standard error over tables", *(with_error(pair, "+.3f") for pair in found["mean"].values())])
     rows += [[how, *(f"{gain:+.3f}" for gain in found[how].values())] for how in ("least", "greatest")]
-    return Table(
-        "Ensembles: gain in nats per row over one strength by held-out rows (standard error over splits)",
-        ["", *((ARM_LABELS | LABELS)[way] for way in found["mean"])],
-        rows,
-        ours=[len(found["tables"])],
-    )
+    caption = "Ensembles: gain in nats per row over one strength by held-out rows (standard error over splits)"
+    heads = ["", *((ARM_LABELS | LABELS)[way] for way in found["mean"])]
+    return Table(caption, heads, rows, ours=[len(found["tables"])])
 
 
 def _table(results: Plain, size: str) -> Table:
@@ -121,14 +127,10 @@ def _table(results: Plain, size: str) -> Table:
     for kind, what in (("random", "at random"), ("gaps", "gaps")):
         for how in ("worst", "mean") if kind in found else ():
             rows.append([f"{how}, {what}", "", *(f"{found[kind][how][way]:.3f}" for way in LABELS), "", ""])
-    return Table(
-        f"{TITLES[size]}: regret in nats per row (standard error over splits); strengths that were chosen, rates "
-        "by layer",
-        ["", "rows", *LABELS.values(), "strength", "p"],
-        rows,
-        ours=[len(found["tables"])],
-        best=best,
-    )
+    what = "strengths that were chosen, rates by layer"
+    caption = f"{TITLES[size]}: regret in nats per row (standard error over splits); {what}"
+    heads = ["", "rows", *LABELS.values(), "strength", "p"]
+    return Table(caption, heads, rows, ours=[len(found["tables"])], best=best)
 
 
 def _regret(results: Plain, size: str) -> Figure:

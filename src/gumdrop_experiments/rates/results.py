@@ -35,10 +35,8 @@ def summary(sets: Mapping[str, Sequence[Plain]], gaps: Collection[str] = ()) -> 
     for size in SIZES:
         tables = {name: _of_table([part[size] for part in parts]) for name, parts in sets.items()}
         found[size] = {"tables": tables}
-        for kind, names in (
-            ("random", [n for n in tables if n not in gaps]),
-            ("gaps", [n for n in tables if n in gaps]),
-        ):
+        kinds = {"random": [n for n in tables if n not in gaps], "gaps": [n for n in tables if n in gaps]}
+        for kind, names in kinds.items():
             regrets = {way: [tables[name]["regret"][way][0] for name in names] for way in LABELS}
             if names:
                 found[size][kind] = {

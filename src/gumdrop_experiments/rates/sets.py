@@ -51,11 +51,9 @@ def _large(name: str, data: Path, most: int, seed: int) -> list[Split]:
 
 
 def _at_random(x: np.ndarray, y: np.ndarray, most: int, seed: int) -> list[Split]:
-    """Draw splits; class indices are a vector, numbers a column."""
     found = []
     for i in range(most):
-        order = np.random.default_rng((seed, i)).permutation(len(x))
-        test, train = np.split(order, [round(0.2 * len(x))])
+        test, train = np.split(np.random.default_rng((seed, i)).permutation(len(x)), [round(0.2 * len(x))])
         split = standardised(x, y if y.ndim == 2 else np.zeros((len(x), 1)), train, test)
         if y.ndim == 1:
             labels = torch.from_numpy(y.astype(np.int64))

@@ -71,16 +71,11 @@ def sites(setup: Setup, trained: Trained) -> tuple[EnsembleFit, str]:
     tries = [(i, factor) for i in range(count) for factor in STRENGTHS if factor != 1]
     each = [[centre * (factor if i == j else 1) for j in range(count)] for i, factor in tries]
     fits = dict(zip(tries, setup.fit([partial(learned, setup.build, s) for s in each]), strict=True))
-    factors = [
-        choose_strength({factor: fits.get((i, factor), base).scores for factor in STRENGTHS}) for i in range(count)
-    ]
+    factors = [choose_strength({f: fits.get((i, f), base).scores for f in STRENGTHS}) for i in range(count)]
     changed = [(i, factor) for i, factor in enumerate(factors) if factor != 1]
     strengths = [centre * factor for factor in factors]
-    if not changed:
-        found = base
-    elif len(changed) == 1:
-        found = fits[changed[0]]
-    else:
+    found = fits[changed[0]] if len(changed) == 1 else base
+    if len(changed) > 1:
         (found,) = setup.fit([partial(learned, setup.build, strengths)])
     return found, " ".join(f"{strength:g}" for strength in strengths)
 
@@ -101,11 +96,10 @@ def pool(setup: Setup, trained: Trained) -> tuple[EnsembleFit, str]:
     count = len(like.model.members)
     chosen = [names[i] for i in greedy(torch.stack([fit.scores for fit in fits.values()]), count)]
     members = [fits[name].model.members[i] for i, name in enumerate(chosen)]
+    places = list(enumerate(chosen))
     # Each ensemble has folds of its own: the noise is judged on the rows that the chosen network has not seen.
-    own = like._replace(
-        members=[fits[name].members[i] for i, name in enumerate(chosen)],
-        held_out=[fits[name].held_out[i] for i, name in enumerate(chosen)],
-    )
+    held_out = [fits[name].held_out[i] for i, name in places]
+    own = like._replace(members=[fits[name].members[i] for i, name in places], held_out=held_out)
     return setup.mixed(members, own), ", ".join(f"{n} x {name}" for name, n in Counter(chosen).items())
 
 
@@ -124,23 +118,13 @@ def greedy(log_p: Tensor, count: int) -> list[int]:
     return chosen
 
 
-def draws(setup: Setup, trained: Trained) -> tuple[EnsembleFit, str]:
-    """Learn the rates by what several draws predict together, see `fit_by_draws`."""
-    return fit_by_draws(setup, trained.learned[1.0]), ""
-
-
-def response(setup: Setup, trained: Trained) -> tuple[EnsembleFit, str]:
-    """Learn the rates by held-out rows, through the response of the weights, see `fit_by_response`."""
-    return fit_by_response(setup, trained.learned[1.0]), ""
-
-
 ARMS: dict[str, Arm] = {
     "sites": sites,
     "front": partial(profile, FRONT),
     "hidden": partial(profile, HIDDEN),
     "pool": pool,
-    "draws": draws,
-    "response": response,
+    "draws": lambda setup, trained: (fit_by_draws(setup, trained.learned[1.0]), ""),
+    "response": lambda setup, trained: (fit_by_response(setup, trained.learned[1.0]), ""),
 }
 """All of them, by the name that ``--arms`` takes."""
 
@@ -156,13 +140,12 @@ def study(settings: Settings, run: Run) -> Plain:
     data, seed = run.options.data or cache_folder(), run.options.seed
     counts = {name: min(SETS[name].splits, settings.splits or most or SETS[name].splits) for name in names}
     splits = {name: SETS[name].read(data, count, seed) for name, count in counts.items()}
-    parts = run.parts(
-        {
-            (name, i): partial(part, SETS[name], rows, seed + i, epochs, settings.arms)
-            for name, each in splits.items()
-            for i, rows in enumerate(each)
-        }
-    )
+    calls = {
+        (name, i): partial(part, SETS[name], rows, seed + i, epochs, settings.arms)
+        for name, each in splits.items()
+        for i, rows in enumerate(each)
+    }
+    parts = run.parts(calls)
     sets = {name: [parts[name, i] for i in range(len(each))] for name, each in splits.items()}
     whole = {name: each for name, each in sets.items() if SETS[name].most_steps is None}
     rows = {name: len(each[0].y_train) for name, each in splits.items()}
@@ -250,9 +233,6 @@ def _rates(fit: EnsembleFit) -> list[float]:
 @torch.no_grad()
 def _score(fit: EnsembleFit, rows: Split, seed: int) -> tuple[Tensor, float]:
     """Log likelihood of each test row, (N,), and the RMSE in SDs of the target, or the share of wrong classes."""
-    prediction = fit.model.predict(rows.x_test, num_samples=NUM_SAMPLES, seed=seed)
-    if rows.y_test.is_floating_point():
-        error = rmse(prediction.mean, rows.y_test)
-    else:
-        error = 1 - accuracy(prediction.label, rows.y_test)
-    return prediction.log_prob(rows.y_test).double(), float(error)
+    prediction, y = fit.model.predict(rows.x_test, num_samples=NUM_SAMPLES, seed=seed), rows.y_test
+    error = rmse(prediction.mean, y) if y.is_floating_point() else 1 - accuracy(prediction.label, y)
+    return prediction.log_prob(y).double(), float(error)

@@ -52,19 +52,11 @@ STYLES = {
 def page(results: Plain) -> Page:
     """Say how many errors each way of dropout leaves."""
     found, count = results["networks"], results["test_images"]
-    tuned = {key: network for key, network in found.items() if NETWORKS[key].tuned}
     errors = "; ".join(f"{network['label']}: {at_the_end(network['errors']):.1f}" for network in found.values())
-    body: list[Picture | Table] = [
-        Picture("regularisation", FIGURE, _errors(found)),
-        _table(found, count),
-        *map(_strengths, tuned.values()),
-    ]
-    return Page(
-        "Dropout as a regulariser",
-        f"Wrong answers among {count:,} test images, mean of the last {LAST} epochs: {errors}.",
-        body,
-        (*NOTES, _masks(results["masks"])),
-    )
+    lead = f"Wrong answers among {count:,} test images, mean of the last {LAST} epochs: {errors}."
+    tuned = [_strengths(network) for key, network in found.items() if NETWORKS[key].tuned]
+    body: list[Picture | Table] = [Picture("regularisation", FIGURE, _errors(found)), _table(found, count), *tuned]
+    return Page("Dropout as a regulariser", lead, body, (*NOTES, _masks(results["masks"])))
 
 
 def _table(found: Plain, count: int) -> Table:
@@ -90,13 +82,13 @@ def _rates(network: Plain) -> str:
 
 def _strengths(network: Plain) -> Table:
     scores = network["held_out_nll"]
-    return Table(
+    rows = [[strength, f"{nll:.4f}"] for strength, nll in scores.items()]
+    caption = (
         f"{network['label']}: negative log likelihood of held-out training images by strength, in nats, mean of "
-        f"the last {LAST} epochs. The lowest is chosen, and the network trained again on all training images.",
-        ("strength", "NLL on held-out images"),
-        [[strength, f"{nll:.4f}"] for strength, nll in scores.items()],
-        [list(scores).index(f"{network['strength']:g}")],
+        f"the last {LAST} epochs. The lowest is chosen, and the network trained again on all training images."
     )
+    ours = [list(scores).index(f"{network['strength']:g}")]
+    return Table(caption, ("strength", "NLL on held-out images"), rows, ours)
 
 
 def _masks(masks: Plain) -> str:

@@ -3,7 +3,6 @@
 import math
 import statistics
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import NamedTuple
 
@@ -42,8 +41,7 @@ Plan = Mapping[str, tuple[int, float]]
 """Epochs and learning rate of each family."""
 
 
-@dataclass(frozen=True)
-class Network:
+class Network(NamedTuple):
     """One of the networks."""
 
     label: str
@@ -71,10 +69,7 @@ class _ByHand(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Drop numbers of ``x`` in training."""
-        if not self.training:
-            return x
-        keep = torch.empty_like(x).bernoulli_(1 - self.p)
-        return x * keep / (1 - self.p)
+        return x * torch.empty_like(x).bernoulli_(1 - self.p) / (1 - self.p) if self.training else x
 
 
 def trained(
@@ -134,12 +129,9 @@ def _scores(model: nn.Module, test: DigitImages, device: torch.device) -> tuple[
 
 def _say(network: Network, epochs: int, done: list[Plain]) -> None:
     last = done[-1]
-    print(
-        f"{network.label}: epoch {len(done)} of {epochs}, {last['errors']} errors, {last['test_nll']:.4f} nats on "
-        f"unseen images, {last['train_nll']:.4f} in training",
-        *(f"{p:.3f}" for p in last["rates"]),
-        flush=True,
-    )
+    said = f"{last['errors']} errors, {last['test_nll']:.4f} nats on unseen images, {last['train_nll']:.4f} in training"
+    rates = (f"{p:.3f}" for p in last["rates"])
+    print(f"{network.label}: epoch {len(done)} of {epochs}, {said}", *rates, flush=True)
 
 
 def compare_masks(train: DigitImages, seed: int) -> Plain:
@@ -162,22 +154,18 @@ def _learned(build: Callable[[], nn.Sequential]) -> nn.Sequential:
     return learn_dropout(build(), p=START)
 
 
+_PERCEPTRON, _LENET = partial(_learned, tutorial_perceptron), partial(_learned, tutorial_lenet)
+_BOTH = partial(tutorial_perceptron, input_rate=0.2, hidden_rate=0.5)
 NETWORKS = {
     "perceptron-none": Network("2 x 800, no dropout", "perceptron", tutorial_perceptron),
-    "perceptron-both": Network(
-        "2 x 800, .2 / .5", "perceptron", partial(tutorial_perceptron, input_rate=0.2, hidden_rate=0.5)
-    ),
-    "perceptron-learned": Network("2 x 800, learned", "perceptron", partial(_learned, tutorial_perceptron), True),
-    "perceptron-strength": Network(
-        "2 x 800, learned, held-out strength", "perceptron", partial(_learned, tutorial_perceptron), True, tuned=True
-    ),
+    "perceptron-both": Network("2 x 800, .2 / .5", "perceptron", _BOTH),
+    "perceptron-learned": Network("2 x 800, learned", "perceptron", _PERCEPTRON, True),
+    "perceptron-strength": Network("2 x 800, learned, held-out strength", "perceptron", _PERCEPTRON, True, tuned=True),
     "perceptron-hidden": Network("2 x 800, 0 / .5", "perceptron", partial(tutorial_perceptron, hidden_rate=0.5)),
     "lenet-none": Network("LeNet, no dropout", "lenet", tutorial_lenet),
     "lenet-half": Network("LeNet, .5", "lenet", partial(tutorial_lenet, rate=0.5)),
-    "lenet-learned": Network("LeNet, learned", "lenet", partial(_learned, tutorial_lenet), True),
-    "lenet-strength": Network(
-        "LeNet, learned, held-out strength", "lenet", partial(_learned, tutorial_lenet), True, tuned=True
-    ),
+    "lenet-learned": Network("LeNet, learned", "lenet", _LENET, True),
+    "lenet-strength": Network("LeNet, learned, held-out strength", "lenet", _LENET, True, tuned=True),
 }
 """All of them by name, in the order in which they are trained."""
 
@@ -199,9 +187,7 @@ def study(settings: Settings, run: Run) -> Plain:
     calls |= {key: partial(trained, run, key, key, digits, plan) for key in chosen if key not in tuned}
     calls |= {name: partial(trained, run, name, key, held_out, shorter, s) for name, (key, s) in tries.items()}
     found = run.parts(calls)
-    scores: dict[str, dict[str, float]] = {key: {} for key in tuned}
-    for name, (key, strength) in tries.items():
-        scores[key][f"{strength:g}"] = at_the_end(found[name]["test_nll"])
+    scores = {key: {f"{s:g}": at_the_end(found[f"{key}-{s:g}"]["test_nll"]) for s in STRENGTHS} for key in tuned}
     best = {key: float(min(of_key, key=of_key.__getitem__)) for key, of_key in scores.items()}
     found |= run.parts({key: partial(trained, run, key, key, digits, plan, best[key]) for key in tuned})
     for key in tuned:

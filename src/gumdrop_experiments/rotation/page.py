@@ -52,12 +52,8 @@ def page(found: WithPictures) -> Page:
         _predicted(networks),
         _telling(networks),
     ]
-    return Page(
-        "A digit that turns",
-        " ".join(_sentence(results["angles"], network) for network in networks.values()),
-        body,
-        [*NOTES, *map(_about, networks.values())],
-    )
+    lead = " ".join(_sentence(results["angles"], network) for network in networks.values())
+    return Page("A digit that turns", lead, body, [*NOTES, *map(_about, networks.values())])
 
 
 def _sentence(angles: list[int], network: Plain) -> str:

@@ -44,16 +44,11 @@ def study(settings: Settings, run: Run) -> WithPictures:
     for name, model in models.items():
         model.load_state_dict(torch.load(run.checkpoint(name, keep=True), weights_only=True)["model"])
         model.eval()
-    logits = {
-        name: sample(model, turned.to(device), num_samples=settings.num_samples, seed=seed).cpu()
-        for name, model in models.items()
-    }
+    draw = partial(sample, num_samples=settings.num_samples, seed=seed)
+    logits = {name: draw(model, turned.to(device)).cpu() for name, model in models.items()}
     asked = run.parts({f"{name}-telling": partial(_telling, models[name], images, none, seed) for name in SHOWN})
-    networks = {
-        name: about[name]
-        | {"turning": _turning(models[name], turned, logits[name]), "telling": asked[f"{name}-telling"]}
-        for name in SHOWN
-    }
+    turning = {name: _turning(models[name], turned, logits[name]) for name in SHOWN}
+    networks = {n: about[n] | {"turning": turning[n], "telling": asked[f"{n}-telling"]} for n in SHOWN}
     shown = {name: torch.stack([drawn, drawn.softmax(2)])[..., SHOWN_CLASSES].numpy() for name, drawn in logits.items()}
     return WithPictures({"angles": ANGLES, "networks": networks}, (turned[:, 0].numpy(), shown))
 
@@ -99,10 +94,8 @@ def _telling(model: nn.Module, digits: Tensor, none: dict[str, Tensor], seed: in
 
 
 def _uncertainty(model: nn.Module, pictures: Tensor, seed: int) -> dict[str, Tensor]:
-    device = next(model.parameters()).device
-    prediction = predict_classification(
-        model, pictures.to(device), num_samples=COMPARED_SAMPLES, seed=seed, batch_size=1000
-    )
+    x = pictures.to(next(model.parameters()).device)
+    prediction = predict_classification(model, x, num_samples=COMPARED_SAMPLES, seed=seed, batch_size=1000)
     return {kind: getattr(prediction, kind).cpu() for kind in UNCERTAINTIES}
 
 

@@ -72,11 +72,9 @@ def findings(results: Plain) -> list[str]:
     for its in results["sets"].values():
         label, sizes = its["label"], its["sizes"]
         words = "; ".join(f"{_beside_grid(sizes, prior)} {name}" for prior, name in PRIORS.items())
-        ends = sizes[:: max(1, len(sizes) - 1)]
-        of_prior = [
-            ", ".join(f"{_gain(size['gains_of_prior'][way])} {LABELS[way]}" for way in (OFF, LEARNED)) for size in ends
-        ]
-        gains = " and ".join(f"{gain} with {size['rows']:,} rows" for gain, size in zip(of_prior, ends, strict=True))
+        ends = [(size["gains_of_prior"], size["rows"]) for size in sizes[:: max(1, len(sizes) - 1)]]
+        of_prior = (", ".join(f"{_gain(gains[way])} {LABELS[way]}" for way in (OFF, LEARNED)) for gains, _ in ends)
+        gains = " and ".join(f"{gain} with {rows:,} rows" for gain, (_, rows) in zip(of_prior, ends, strict=True))
         sentences.append(f"{label}, learned rates beside the grid: {words}.")
         sentences.append(f"{label}, nats that the prior gains: {gains}.")
     return sentences
@@ -166,13 +164,9 @@ def _draw(sets: Plain, prior: str) -> Figure:
     drawing, panels = subplots(1, len(sets), squeeze=False, size=(3.6 * len(sets), 3.7))
     for ax, (name, its) in zip(panels[0], sets.items(), strict=True):
         _lines(ax, its["sizes"], prior, is_log=name == "mnist")
-        dress(
-            ax,
-            title=f"{its['label']}, {PRIORS[prior]}",
-            x="rows",
-            y="test NLL, nats a row" if ax is panels[0, 0] else "",
-        )
+        dress(ax, title=f"{its['label']}, {PRIORS[prior]}", x="rows")
         _name_lines(ax)
+    panels[0, 0].set_ylabel("test NLL, nats a row")
     return drawing
 
 

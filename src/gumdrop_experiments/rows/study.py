@@ -98,10 +98,8 @@ def _protocols(settings: Settings, run: Run) -> list[Plain]:
     for label, (is_beside, is_short, pace) in PROTOCOLS.items():
         plan = plans[label] = _plan(size, settings, beside=size if is_beside else 0, is_short=is_short)
         problem = replace(digits, lr=digits.lr * pace)
-        calls |= {
-            ("protocol", label, seed): partial(_ways, problem, plan, seed, settings, first, LENGTHSCALES["prior"])
-            for seed in range(settings.seeds)
-        }
+        ways = partial(_ways, problem, plan, settings=settings, first=first, lengthscale=LENGTHSCALES["prior"])
+        calls |= {("protocol", label, seed): partial(ways, seed) for seed in range(settings.seeds)}
     parts = run.parts(calls)
     runs = {label: [parts["protocol", label, seed] for seed in range(settings.seeds)] for label in PROTOCOLS}
     return [protocol_summary(label, plans[label], runs[label]) for label in PROTOCOLS]
@@ -142,9 +140,6 @@ def _rows(name: str, folder: Path, first: int, size: int, seed: int) -> Sample:
     split = TABLES[name].read(folder, seed + 1, first)[seed]
     rows = shuffled(len(split.y_train), first + seed)[:size]
     return (split.x_train[rows], split.y_train[rows]), {"test": (split.x_test, split.y_test)}
-
-
-# One sample of rows
 
 
 def _plan(size: int, settings: Settings, *, beside: int = 0, is_short: bool = False) -> dict[str, int]:

@@ -104,7 +104,5 @@ def _curves(results: Plain) -> Figure:
             ax.tick_params(labelsize=9)
             dress(ax, title=f"{title}: {name}", x=shift.label if row else "")
         panels[row, 0].set_ylabel("test NLL, nats per image")
-    legend_of(
-        drawing, {LABELS[way]: {"color": colour, "linestyle": style} for way, (colour, style) in LOOKS.items()}, 3
-    )
+    legend_of(drawing, {LABELS[way]: {"color": colour, "linestyle": line} for way, (colour, line) in LOOKS.items()}, 3)
     return drawing

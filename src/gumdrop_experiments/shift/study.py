@@ -73,12 +73,9 @@ def study(settings: Settings, run: Run) -> Plain:
     train = train.rows(shuffled(len(train.labels), seed)[: settings.images])
     test = test.rows(shuffled(len(test.labels), seed)[: settings.test_images])
     ensemble = EnsembleSettings(seed=seed, epochs=settings.epochs, num_members=MEMBERS)
-    setup = Setup(
-        partial(mlp, train.images[0].numel(), 10, hidden=HIDDEN),
-        (train.images.flatten(1), train.labels),
-        ensemble,
-        Categorical(),
-    )
+    x = train.images.flatten(1)
+    build = partial(mlp, x.shape[1], 10, hidden=HIDDEN)
+    setup = Setup(build, (x, train.labels), ensemble, Categorical())
     images = {
         name: [test.images.flatten(1), *(shift.of(test.images, step).flatten(1) for step in shift.steps)]
         for name, shift in SHIFTS.items()
@@ -108,14 +105,10 @@ def _part(way: str | float, work: _Work) -> Plain:
         setup = setup._replace(settings=replace(setup.settings, num_members=MEMBERS * len(STRENGTHS)))
     (fit,) = setup.fit([make])
     count, seed = 1 if way in (OFF, PLAIN) else work.num_samples, setup.settings.seed
+    ask = partial(predict_classification, num_samples=count)
+    members = list(enumerate(fit.model.members))
     asked = {
-        name: [
-            [
-                predict_classification(member, x, num_samples=count, seed=seed + i)
-                for i, member in enumerate(fit.model.members)
-            ]
-            for x in images
-        ]
+        name: [[ask(member, x, seed=seed + i) for i, member in members] for x in images]
         for name, images in work.images.items()
     }
     mixed = {name: [ClassificationPrediction.mixture(each) for each in of] for name, of in asked.items()}

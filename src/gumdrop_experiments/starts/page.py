@@ -65,9 +65,9 @@ def _head(calibration: str) -> list[str]:
 
 
 def _starts(name: str, found: Plain) -> Table:
-    calibration = found["calibration"]
+    calibration, lengths = found["calibration"], {"long": "all steps", "short": "a fifth"}
     rows = [
-        [f"{start}, {'all steps' if length == 'long' else 'a fifth'}", *_cells(each, calibration)]
+        [f"{start}, {lengths[length]}", *_cells(each, calibration)]
         for length in LENGTHS
         for start, each in found[length].items()
     ]
@@ -109,8 +109,7 @@ def _draw_starts(results: Plain) -> Figure:
 def _draw_temperatures(results: Plain) -> Figure:
     drawing, panels = subplots(4, len(results), sharex=True, squeeze=False, size=(9, 9))
     for column, (name, found) in enumerate(results.items()):
-        arms = found["temperatures"]
-        kind = found["calibration"]
+        arms, kind = found["temperatures"], found["calibration"]
         top, second, third, last = panels[:, column]
         _line(top, arms, "log_likelihood", BLUE)
         dress(top, title=f"{name}: log likelihood, nats")

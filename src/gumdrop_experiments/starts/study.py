@@ -129,10 +129,10 @@ def study(settings: Settings, run: Run) -> Plain:
 
 def _classes(run: Run, settings: Settings) -> Problem:
     train, test = read_digits(run.options)
-    test, data = test.rows(slice(TEST_IMAGES)), []
-    for seed in run.options.seeds(settings.seeds):
-        some = train.rows(shuffled(len(train.labels), seed)[: settings.images])
-        data.append((some.images.flatten(1), some.labels, test.images.flatten(1), test.labels))
+    test = test.rows(slice(TEST_IMAGES))
+    seeds = run.options.seeds(settings.seeds)
+    samples = (train.rows(shuffled(len(train.labels), seed)[: settings.images]) for seed in seeds)
+    data = [(some.images.flatten(1), some.labels, test.images.flatten(1), test.labels) for some in samples]
     return Problem("mnist", 10, (128, 128), data, {"batch_size": 64, "lr": 1e-3, "lengthscale": 1.0})
 
 
@@ -175,10 +175,8 @@ def _trained(
         seed=seed,
         **problem.settings,
     )
-    return [
-        _scored(problem, model, result, each, of, seed)
-        for model, result, each, of in zip(models, fits, data, rows, strict=True)
-    ]
+    each = zip(models, fits, data, rows, strict=True)
+    return [_scored(problem, model, result, part, of, seed) for model, result, part, of in each]
 
 
 def _learned_temperature(problem: Problem, steps: int, seed: int) -> list[Plain]:
@@ -238,10 +236,7 @@ def summary(problems: Sequence[Problem], parts: Plain) -> Plain:
             "rows": len(problem.data[0][1]),
             "hidden": list(problem.hidden),
             "calibration": "ece" if problem.num_classes else "coverage",
-            **{
-                length: {start: _mean(each[start], each[DEFAULT]) for start in STARTS}
-                for length, each in lengths.items()
-            },
+            **{key: {start: _mean(of[start], of[DEFAULT]) for start in STARTS} for key, of in lengths.items()},
             "temperatures": {t: _mean(each, of_t["0.1"]) for t, each in of_t.items()},
         }
     return found

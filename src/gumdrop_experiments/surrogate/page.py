@@ -1,5 +1,6 @@
 """The page of `surrogate`."""
 
+import numpy as np
 from matplotlib.figure import Figure
 
 from gumdrop.views.plots import BLUE, GREEN, ORANGE
@@ -9,6 +10,7 @@ from gumdrop_experiments.pages import (
     Page,
     Picture,
     Table,
+    band,
     legend_below,
     log_ticks,
     mean_and_error,
@@ -44,34 +46,27 @@ def page(results: Plain) -> Page:
     after = f"after {results['evaluations']} evaluations"
     lead = f"Mean regret of learned rates {after}, of {len(functions)} functions: {below}."
     rows = [[name, *(with_error(each["regret"][way], ".3g") for way in LOOKS)] for name, each in functions.items()]
-    gaps = [
-        [name, *(with_error(each["below"][way], "+.3g") for way in (FIXED, PROCESS, SOBOL))]
-        for name, each in functions.items()
-    ]
-    caption = f"Regret {after}, mean (SE) over {results['seeds']} seeds"
+    others = (FIXED, PROCESS, SOBOL)
+    gaps = [[name, *(with_error(each["below"][way], "+.3g") for way in others)] for name, each in functions.items()]
     body: list[Picture | Table] = [
         Picture("surrogate", CAPTION, _curves(results)),
-        Table(caption, ["", *LOOKS], rows, [1]),
-        Table("Learned rates less the others, in the same seed", ["", FIXED, PROCESS, SOBOL], gaps),
+        Table(f"Regret {after}, mean (SE) over {results['seeds']} seeds", ["", *LOOKS], rows, [1]),
+        Table("Learned rates less the others, in the same seed", ["", *others], gaps),
     ]
     return Page("A surrogate for optimisation", lead, body, NOTES)
 
 
 def _curves(results: Plain) -> Figure:
     drawing, panels = panels_of([name.title() for name in results["functions"]], 2, panel=(3.6, 2.5))
-    for name, ax in zip(results["functions"], panels.values(), strict=True):
-        for way, (color, style) in LOOKS.items():
-            seeds = results["functions"][name]["curves"][way]
-            found = [mean_and_error(regrets) for regrets in zip(*seeds, strict=True)]
-            counts = range(1, len(found) + 1)
-            ax.plot(counts, [mean for mean, _ in found], style, color=color, label=way)
-            low = [max(mean - error, mean / LEAST) for mean, error in found]
-            ax.fill_between(counts, low, [mean + error for mean, error in found], color=color, alpha=0.13, linewidth=0)
+    for function, ax in zip(results["functions"].values(), panels.values(), strict=True):
+        for way, (colour, style) in LOOKS.items():
+            found = [mean_and_error(regrets) for regrets in zip(*function["curves"][way], strict=True)]
+            mean, error = np.transpose(found)
+            low = np.maximum(mean - error, mean / LEAST)
+            band(ax, range(1, len(found) + 1), mean, low, mean + error, color=colour, linestyle=style, label=way)
         ax.axvline(results["initial"], color=GREY, linewidth=0.8, linestyle="--")
-        curves = [
-            regret for seeds in results["functions"][name]["curves"].values() for curve in seeds for regret in curve
-        ]
-        log_ticks(ax, *((1, 3) if max(curves) < MOST * max(min(curves), 1e-9) else (1,)))
+        regrets = np.concatenate([np.ravel(curves) for curves in function["curves"].values()])
+        log_ticks(ax, *((1, 3) if regrets.max() < MOST * max(regrets.min(), 1e-9) else (1,)))
         ax.set(xlabel="evaluations", ylabel="regret", xlim=(1, results["evaluations"]))
     legend_below(drawing, next(iter(panels.values())), len(LOOKS), 8)
     return drawing

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from gumdrop_experiments.harness import Plain, Run
 from gumdrop_experiments.pages import mean_and_error, rounded
+from gumdrop_experiments.shared import seeded
 from gumdrop_experiments.surrogate import Settings
 
 LEARNED, FIXED, PROCESS, SOBOL = "learned rates", "MC dropout .1", "Gaussian process", "Sobol points"
@@ -73,10 +74,9 @@ def study(settings: Settings, run: Run) -> Plain:
 
 def minimised(problem: Problem, settings: Settings, way: str, seed: int) -> Plain:
     """Minimise a function; give the regret after each evaluation, and the rates at the end."""
-    with torch.random.fork_rng(devices=[]), warnings.catch_warnings():
+    started = time.process_time()
+    with seeded(seed), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of a line search that begins anew, and of a fit that does
-        torch.random.default_generator.manual_seed(seed)
-        started = time.process_time()
         regret, rates = _evaluated(problem, way, settings, seed)
     return {"regret": rounded(regret, 6), "rates": rounded(rates), "seconds": round(time.process_time() - started, 1)}
 
@@ -96,14 +96,9 @@ def _evaluated(problem: Problem, way: str, settings: Settings, seed: int) -> tup
     surrogate = GaussianProcess() if way == PROCESS else Networks(dim, settings.steps, way == FIXED)
     while len(x) < settings.evaluations:
         acquisition = surrogate.acquisition(x, y.unsqueeze(1), 1000 * seed + len(x))
-        points, _ = optimize_acqf(
-            acquisition,
-            cube,
-            q=min(AT_ONCE, settings.evaluations - len(x)),
-            num_restarts=STARTS,
-            raw_samples=RAW,
-            options={"maxiter": 50, "sample_around_best": True},
-        )
+        options: Plain = {"num_restarts": STARTS, "raw_samples": RAW}
+        options["options"] = {"maxiter": 50, "sample_around_best": True}
+        points, _ = optimize_acqf(acquisition, cube, q=min(AT_ONCE, settings.evaluations - len(x)), **options)
         x, y = torch.cat([x, points]), torch.cat([y, function(unnormalize(points, bounds))])
     return function.optimal_value - y.cummax(0).values, [] if way == SOBOL else surrogate.rates()
 
@@ -112,13 +107,10 @@ def _summary(runs: dict[str, list[Plain]]) -> Plain:
     """Means over the seeds with their standard errors, and how far learned rates are below each other way."""
     last = {way: [each["regret"][-1] for each in parts] for way, parts in runs.items()}
     curves = {way: np.array([each["regret"] for each in parts]) for way, parts in runs.items()}
+    gaps = {way: np.subtract(last[LEARNED], values) for way, values in last.items() if way != LEARNED}
     return {
         "regret": {way: mean_and_error(values) for way, values in last.items()},
-        "below": {
-            way: mean_and_error(ours - theirs for ours, theirs in zip(last[LEARNED], values, strict=True))
-            for way, values in last.items()
-            if way != LEARNED
-        },
+        "below": {way: mean_and_error(gap) for way, gap in gaps.items()},
         "final": last,
         "curves": {way: rounded(curve) for way, curve in curves.items()},
         "rates": np.mean([each["rates"] for each in runs[LEARNED]], axis=0).tolist(),

@@ -42,9 +42,8 @@ def _table(name: str, each: Plain) -> Table:
     caption = (
         f"{name}: {each['rows']:,} rows, {each['seen']:.0%} seen, {each['inputs']} inputs, {each['splits']} splits"
     )
-    return Table(
-        caption, ["", "integrated Brier score", "gumdrop ahead", "concordance", "D-calibration p", "seconds"], rows, [0]
-    )
+    heads = ["", "integrated Brier score", "gumdrop ahead", "concordance", "D-calibration p", "seconds"]
+    return Table(caption, heads, rows, [0])
 
 
 def _figure(results: Plain) -> Figure:

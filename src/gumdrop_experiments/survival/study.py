@@ -60,10 +60,8 @@ class Times(NamedTuple):
 
 def check_packages(names: Sequence[str]) -> None:
     """Refuse to begin without a package that is needed."""
-    missing = sorted(
-        {package for package in ("sksurv", *(SETS[n].package for n in names)) if find_spec(package) is None}
-    )
-    if missing:
+    needed = {"sksurv", *(SETS[name].package for name in names)}
+    if missing := sorted(package for package in needed if find_spec(package) is None):
         raise ValueError(f"`survival` needs {' and '.join(missing)}: pip install 'gumdrop[survival]'")
 
 
@@ -73,11 +71,8 @@ def read(name: str) -> Times:
     read_it = getattr(import_module(f"{source.package}.datasets"), source.loader)
     if source.time:
         frame = read_it().dropna(subset=[source.time, source.event])
-        x, seen, times = (
-            frame.drop(columns=[source.time, source.event, *source.drop]),
-            frame[source.event],
-            frame[source.time],
-        )
+        x = frame.drop(columns=[source.time, source.event, *source.drop])
+        seen, times = frame[source.event], frame[source.time]
     else:
         x, known = read_it()
         seen, times = (known[field] for field in known.dtype.names)

@@ -263,13 +263,9 @@ def _boosted(task: Task) -> Prediction:
 
 def _quantiles(task: Task) -> Prediction:
     """Trees for each of the quantiles."""
-    columns = [
-        HistGradientBoostingRegressor(loss="quantile", quantile=level, random_state=task.seed)
-        .fit(task.x_train, task.y_train)
-        .predict(task.x_test)
-        for level in QUANTILE_LEVELS
-    ]
-    return Quantiles.of(np.column_stack(columns), task.y_train)
+    trees = functools.partial(HistGradientBoostingRegressor, loss="quantile", random_state=task.seed)
+    models = (trees(quantile=level).fit(task.x_train, task.y_train) for level in QUANTILE_LEVELS)
+    return Quantiles.of(np.column_stack([model.predict(task.x_test) for model in models]), task.y_train)
 
 
 METHODS: dict[str, Method] = {

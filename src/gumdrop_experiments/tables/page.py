@@ -113,8 +113,8 @@ def _table(name: str, each: Plain) -> Table:
     if each["classes"]:
         cells |= {head: cell(score) for head, score in (("accuracy", "accuracy"), ("Brier", "brier"), ("ECE", "ece"))}
     else:
-        shares = {f"{level} %": cell(f"coverage_{level}") for level in COVERAGES}
-        cells |= {"RMSE": cell("rmse"), "CRPS": cell("crps"), **shares, "width of 90 %": cell("width")}
+        cells |= {"RMSE": cell("rmse"), "CRPS": cell("crps")}
+        cells |= {f"{level} %": cell(f"coverage_{level}") for level in COVERAGES} | {"width of 90 %": cell("width")}
     what = f"{each['classes']} classes" if each["classes"] else "numbers, in units of their standard deviation"
     caption = (
         f"{name}: {each['rows']} rows, {each['columns']} columns, {what}; seconds of one core to train on a fold and "

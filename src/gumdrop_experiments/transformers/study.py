@@ -48,10 +48,8 @@ class Task:
 def study(settings: Settings, run: Run) -> Plain:
     """Train and score both networks in all ways, with several seeds."""
     folder = data_folder(run.options, "sst", sources=SST, files=[file.name for file in SST])
-    tasks = {
-        "reviews": (review_task(folder, quick=run.options.quick), settings.review_epochs),
-        "sums": (sum_task(settings.lines, run.options.seed), settings.sum_epochs),
-    }
+    reviews, of_sums = review_task(folder, quick=run.options.quick), sum_task(settings.lines, run.options.seed)
+    tasks = {"reviews": (reviews, settings.review_epochs), "sums": (of_sums, settings.sum_epochs)}
     seeds = run.options.seeds(settings.seeds)
     done = run.product(partial(_trained, run, tasks), tasks, VARIANTS, seeds)
     return {name: {variant: [done[name, variant, seed] for seed in seeds] for variant in VARIANTS} for name in tasks}
@@ -79,9 +77,9 @@ def _trained(run: Run, tasks: Mapping[str, tuple[Task, int]], name: str, variant
             checkpoint=run.checkpoint(part_name(name, variant, seed)),
             progress=f"{name}, {variant}, seed {seed}",
         )
-    test = tuple(part.to(run.options.device) for part in task.test)
+    x, y = (part.to(run.options.device) for part in task.test)
     return {
-        "scores": task.score(model, (test[0], test[1]), seed),
+        "scores": task.score(model, (x, y), seed),
         "rates": rates_over(result),
         "validation_nll": [record.validation_nll for record in result.history],
         "best_epoch": result.best_epoch,
@@ -129,13 +127,11 @@ def sum_task(count: int, seed: int) -> Task:
 
 def _sum_scores(model: nn.Module, test: Pair, seed: int) -> dict[str, float]:
     lines, _ = test
-    characters = (lines != 0).sum().item()
-    total = 0.0
+    characters, total = (lines != 0).sum().item(), 0.0
     with torch.inference_mode():
         for part in lines.split(100):
-            drawn = torch.stack(
-                [character_nll(draw, part) for draw in sample(model, part, num_samples=NUM_SAMPLES, seed=seed)]
-            )
+            draws = sample(model, part, num_samples=NUM_SAMPLES, seed=seed)
+            drawn = torch.stack([character_nll(draw, part) for draw in draws])
             total += (math.log(NUM_SAMPLES) - torch.logsumexp(-drawn, dim=0)).sum().item()
         plain = sum(character_nll(model(part), part).sum().item() for part in lines.split(100))
     return {"nll": total / characters, "no_draws": plain / characters}

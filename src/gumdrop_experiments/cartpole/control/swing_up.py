@@ -90,8 +90,7 @@ class CartPole:
 
 def tip_distance(state: Tensor) -> Tensor:
     """Distance in m of the pole's tip from where it is to balance, upright above the middle of the rail."""
-    right, up = _from_the_goal(state)
-    return torch.hypot(right, up)
+    return torch.hypot(*_from_the_goal(state))
 
 
 def tip_reward(state: Tensor, *, width: float = 0.25) -> Tensor:
@@ -130,9 +129,8 @@ def draw_cart_pole(
     tip = (x + length * np.sin(theta), length * np.cos(theta))
     pen.line([at(-3, 0), at(3, 0)], fill="#c9ccd1", width=2 * FINER)
     pen.circle(at(0.0, length), 0.07 * METRE * FINER, outline=GOAL, width=2 * FINER)
-    pen.rounded_rectangle(
-        [at(x - 0.15, 0.07), at(x + 0.15, -0.07)], radius=5 * FINER, fill=CART if inside else "#9ecae1"
-    )
+    colour = CART if inside else "#9ecae1"
+    pen.rounded_rectangle([at(x - 0.15, 0.07), at(x + 0.15, -0.07)], radius=5 * FINER, fill=colour)
     pen.line([at(x, 0), at(*tip)], fill=POLE, width=8 * FINER)
     pen.circle(at(x, 0.0), 6 * FINER, fill=INK)
     pen.circle(at(*tip), 5 * FINER, fill=POLE)
@@ -212,9 +210,7 @@ def animation(path: Path, run: Sequence[Plain]) -> None:
     shown = sorted({1, min(5, len(run)), len(run)})
     frames = []
     for moments in zip(*(_moments(run[number - 1]) for number in shown), strict=True):
-        panels = [
-            np.asarray(Image.fromarray(draw_cart_pole(state, force)).resize((320, 200))) for state, force in moments
-        ]
+        panels = [np.asarray(Image.fromarray(draw_cart_pole(*moment)).resize((320, 200))) for moment in moments]
         frames.append(_titled(np.concatenate(panels, axis=1), [f"trial {number}" for number in shown]))
     some = np.concatenate([np.asarray(frame) for frame in frames[:: len(frames) // 3]])
     palette = Image.fromarray(some).quantize(128, dither=Image.Dither.NONE)
@@ -229,10 +225,10 @@ def _moments(record: Plain) -> list[tuple[list[float], float]]:
     """States and forces of a trial, with some in between."""
     cart_pole, moments = CartPole(), []
     for state, action in zip(record["states"], record["actions"], strict=False):
-        now, force = torch.tensor(state, dtype=torch.float64), torch.tensor(MAX_FORCE * action, dtype=torch.float64)
-        for part in range(FRAMES_PER_STEP):
-            seconds = SECONDS * part / FRAMES_PER_STEP
-            moments.append((cart_pole.advance(now, force, seconds=seconds).tolist(), float(force)))
+        now, force = (torch.tensor(value, dtype=torch.float64) for value in (state, MAX_FORCE * action))
+        for share in range(FRAMES_PER_STEP):
+            between = cart_pole.advance(now, force, seconds=SECONDS * share / FRAMES_PER_STEP)
+            moments.append((between.tolist(), float(force)))
     return [*moments, (record["states"][-1], 0.0)]
 
 

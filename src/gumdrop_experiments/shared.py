@@ -51,10 +51,8 @@ def step_on_digits(
     """Take a step, by the negative ELBO where rates are learned; return the mean NLL of its rows under their masks."""
     device = next(model.parameters()).device
     nll = F.cross_entropy(model(train.images[rows].to(device)), train.labels[rows].to(device))
-    if learned:
-        take_step(optimizer, negative_elbo(nll, model, num_data=len(train.labels), lengthscale=LENGTHSCALE).total)
-    else:
-        take_step(optimizer, nll)
+    elbo = negative_elbo(nll, model, num_data=len(train.labels), lengthscale=LENGTHSCALE) if learned else None
+    take_step(optimizer, nll if elbo is None else elbo.total)
     return nll.detach()
 
 
@@ -86,8 +84,7 @@ def restore(checkpoint: Path, model: nn.Module, optimizer: torch.optim.Optimizer
     saved = torch.load(checkpoint, weights_only=True)
     model.load_state_dict(saved["model"])
     optimizer.load_state_dict(saved["optimizer"])
-    history: list[Any] = saved["done"]
-    return history
+    return list(saved["done"])
 
 
 def save_weights(model: nn.Module, place: Path) -> None:

@@ -216,7 +216,7 @@ def test_maps_can_be_normalised_without_masks_and_by_the_picture() -> None:
 def test_draws_are_averaged_as_probabilities_and_as_logits() -> None:
     model = gd.learn_dropout(nn.Sequential(nn.Conv2d(3, 6, 1), nn.Tanh(), nn.Conv2d(6, 4, 1)), p=0.5).eval()
     pictures = [(4 * torch.randn(1, 3, 9, 9), torch.randint(4, (1, 9, 9))) for _ in range(2)]
-    found = miou_by_draws(model, pictures, num_classes=4, num_samples=5, autocast=nullcontext)
+    found = miou_by_draws(model, pictures, num_samples=5, autocast=nullcontext)
     assert found["draws"] == [1, 3, 5]
     drawn = torch.cat([torch.stack(list(gd.sample(model, x, num_samples=5, seed=0))) for x, _ in pictures], 1)
     truth = torch.cat([y for _, y in pictures])

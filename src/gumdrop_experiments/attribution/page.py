@@ -13,27 +13,21 @@ from gumdrop.views import plots
 from gumdrop_experiments.harness import Plain, WithPictures
 from gumdrop_experiments.pages import Page, Picture, Table, dress, subplots, table_of
 
-DIGITS = (
-    "Twenty digits; masks with a blurred infill. Dark is relevant; the box holds what the joint mask puts above one "
-    "half."
-)
-CURVES = (
-    "Probability of the class while places are put into the infill (insertion) or taken out (deletion), the most "
-    "relevant first; mean over digits."
-)
+DIGITS = """Twenty digits; masks with a blurred infill. Dark is relevant; the box holds what the joint mask puts
+above one half."""
+CURVES = """Probability of the class while places are put into the infill (insertion) or taken out (deletion), the
+most relevant first; mean over digits."""
 PLANTED = "Noise with a square of evidence, and the joint mask under each infill."
-PHOTOGRAPHS = (
-    "Photographs, to a network that tells crops of these pictures apart: what it knows each one by, which need not be "
-    "what a person would name."
-)
+PHOTOGRAPHS = """Photographs, to a network that tells crops of these pictures apart: what it knows each one by, which
+need not be what a person would name."""
 NOTES = (
-    "FIDO learns two masks by gradients through relaxed Bernoulli masks: the smallest sufficient region (SSR) and the "
-    "smallest destroying region (SDR); the joint mask is the root of their product. Its settings were chosen on "
-    "training images; the digits here are test images from number 1000 on.",
-    "The classifier of digits has a test accuracy of {digits:.4f}; the network of the photographs tells crops apart "
-    "with {photographs:.3f}.",
-    "The plain Gumbel mask has FIDO's objective, optimiser and numbers of steps and masks. At the same temperature it "
-    "is the same distribution of masks and the same gradient; what differs there is speed.",
+    """FIDO learns two masks by gradients through relaxed Bernoulli masks: the smallest sufficient region (SSR) and
+    the smallest destroying region (SDR); the joint mask is the root of their product. Its settings were chosen on
+    training images; the digits here are test images from number 1000 on.""",
+    """The classifier of digits has a test accuracy of {digits:.4f}; the network of the photographs tells crops apart
+    with {photographs:.3f}.""",
+    """The plain Gumbel mask has FIDO's objective, optimiser and numbers of steps and masks. At the same temperature
+    it is the same distribution of masks and the same gradient; what differs there is speed.""",
 )
 
 TITLES = {"inputs": "input", "ssr": "SSR: kept", "sdr": "SDR: dropped", "joint": "joint", "enhanced": "enhanced"}
@@ -88,11 +82,9 @@ def _digit_table(infill: str, found: Plain) -> Table:
         "log-odds, dropped": "{dropped_log_odds[mean]:.2f}",
         "s / image": "{seconds_per_image:.3f}",
     }
-    caption = (
-        f"Digits, infill and baseline: {infill}. Insertion and kept log-odds: more is better; deletion and dropped "
-        "log-odds: less is better. Log-odds are of a sharp region of the most relevant 15 % of the image, kept alone "
-        "or taken out. The three masks of a search share its time."
-    )
+    caption = f"""Digits, infill and baseline: {infill}. Insertion and kept log-odds: more is better; deletion and
+    dropped log-odds: less is better. Log-odds are of a sharp region of the most relevant 15 % of the image, kept
+    alone or taken out. The three masks of a search share its time."""
     return table_of(caption, found, cells, first="method", ours=lambda name: name.startswith("FIDO"), best=best)
 
 
@@ -104,11 +96,9 @@ def _planted_table(found: Plain) -> Table:
         "mean box IoU": "{box_iou_mean:.3f}",
         "share outside": "{share_outside_mean:.3f}",
     }
-    caption = (
-        "Planted square, twenty images: overlap of the relevance above one half with the square, of its box with the "
-        "square's, and the share of relevance outside. Captum's attributions are cut at 0 and scaled to a largest "
-        "value of 1 in each image."
-    )
+    caption = """Planted square, twenty images: overlap of the relevance above one half with the square, of its box
+    with the square's, and the share of relevance outside. Captum's attributions are cut at 0 and scaled to a largest
+    value of 1 in each image."""
     return table_of(caption, ours | found["peers"], cells, first="method", ours=ours.__contains__)
 
 
@@ -120,12 +110,10 @@ def _speed_table(found: Plain) -> Table:
     cells = {head: f"{{{key}:.1f}}" for head, key in times.items()}
     cells |= {"times faster than one by one": "{times_faster_than_alone:.1f}"}
     cells |= {"than the usual loop": "{times_faster_than_usual:.1f}"}
-    caption = (
-        f"Milliseconds for an image at equal steps ({found['iterations']}), masks ({found['num_samples']} of either "
-        f"kind) and mask size, {found['images']} digits: all at once, the same code for one image after the other, and "
-        "the usual loop (two calls of the model, gumbel_softmax, loss.backward). Beside them the network's own passes "
-        "in a batch and one by one, which a search cannot do without. Processor time, median of three rounds."
-    )
+    caption = f"""Milliseconds for an image at equal steps ({found["iterations"]}), masks ({found["num_samples"]} of
+    either kind) and mask size, {found["images"]} digits: all at once, the same code for one image after the other,
+    and the usual loop (two calls of the model, gumbel_softmax, loss.backward). Beside them the network's own passes
+    in a batch and one by one, which a search cannot do without. Processor time, median of three rounds."""
     return table_of(caption, records, cells, first="network")
 
 

@@ -29,24 +29,20 @@ SCORES = {
 MAPS = "Test pictures. Good is uncertainty where the errors are; black in the truth has no class."
 RATES = "Learned rates by depth, for each fit, and over the training of the first."
 CURVES = "Training loss, and mean IoU after each epoch of the validation pictures and of the crops trained on."
-AVERAGES = (
-    "The first networks scored as the report does, too: it averages logarithms of probabilities, over all pixels, of "
-    "which those without a class are never right."
-)
+AVERAGES = """The first networks scored as the report does, too: it averages logarithms of probabilities, over all
+pixels, of which those without a class are never right."""
 ERRORS = ("ece", "overconfidence")
-BY_DRAWS = (
-    "Mean IoU, %, by the statistics that normalise maps, by what of the draws is averaged, and by their number; means "
-    "over networks, standard errors in brackets."
-)
+BY_DRAWS = """Mean IoU, %, by the statistics that normalise maps, by what of the draws is averaged, and by their
+number; means over networks, standard errors in brackets."""
 CLASS_CALIBRATION = "Calibration error of each class by itself, %, over all pixels."
 IOU = "Intersection over union of each class, %, with draws."
 CALIBRATION = "How sure the first network of each kind was of a pixel, and how often right."
 NOTES = (
-    "All stand at the same places: in front of every convolution but the first. 'None' has rates of 0. Crops are "
-    "mirrored at random. Void pixels count nowhere. A mask drops whole channels of a picture.",
-    "Published, at 360 x 480 with FC-DenseNet103: 66.9 % mean IoU with fixed .2, 67.2 % learned, 67.4 % with draws "
-    "(quoted from memory); a replication report has .401, .414 and .418 by a mean IoU that is formed for each picture "
-    "and then averaged, 'a picture' in the table. These are not comparable to smaller pictures.",
+    """All stand at the same places: in front of every convolution but the first. 'None' has rates of 0. Crops are
+    mirrored at random. Void pixels count nowhere. A mask drops whole channels of a picture.""",
+    """Published, at 360 x 480 with FC-DenseNet103: 66.9 % mean IoU with fixed .2, 67.2 % learned, 67.4 % with draws
+    (quoted from memory); a replication report has .401, .414 and .418 by a mean IoU that is formed for each picture
+    and then averaged, 'a picture' in the table. These are not comparable to smaller pictures.""",
 )
 
 COLOURS_OF_CLASSES = [*CAMVID_COLOURS.values(), (0, 0, 0)]
@@ -82,12 +78,10 @@ def _lead(results: Results) -> str:
         {score: np.mean([run["draws"][score] for run in results[variant]]) for score in SCORES}
         for variant in ("learned", "fixed 0.2")
     )
-    return (
-        f"With draws, learned rates reach a mean IoU of {100 * ours['miou']:.1f} %, fixed 0.2 "
-        f"{100 * fixed['miou']:.1f} %; log loss {ours['nll']:.3f} and {fixed['nll']:.3f} nats per pixel, "
-        f"calibration error {100 * ours['ece']:.2f} and {100 * fixed['ece']:.2f} %. The epistemic part announces "
-        f"wrong pixels with an AUROC of {_auroc(results['learned'], 'draws', 'mutual_information')}."
-    )
+    return f"""With draws, learned rates reach a mean IoU of {100 * ours["miou"]:.1f} %, fixed 0.2
+    {100 * fixed["miou"]:.1f} %; log loss {ours["nll"]:.3f} and {fixed["nll"]:.3f} nats per pixel, calibration error
+    {100 * ours["ece"]:.2f} and {100 * fixed["ece"]:.2f} %. The epistemic part announces wrong pixels with an AUROC
+    of {_auroc(results["learned"], "draws", "mutual_information")}."""
 
 
 def _auroc(runs: Sequence[Plain], how: str, uncertainty: str) -> str:

@@ -20,22 +20,18 @@ from gumdrop_experiments.pages import Page, Picture, Table, band, dress, legend_
 
 REWARD = "Cumulative reward against the trial: median of the searches, and their range. High and early is good."
 RATES = "Median over the searches, and their range. Good are rates that fall as data grow."
-UNCERTAINTY = (
-    "What a model says of transitions that it has not seen, in units of their standard deviation. Good is an epistemic "
-    "SD that falls as the error does and is about as large."
-)
-FAN = (
-    "What particles expected of a trial (coloured, each with a function of its own), and what happened (black). Good "
-    "is a fan that holds the black line, and that narrows."
-)
+UNCERTAINTY = """What a model says of transitions that it has not seen, in units of their standard deviation. Good is
+an epistemic SD that falls as the error does and is about as large."""
+FAN = """What particles expected of a trial (coloured, each with a function of its own), and what happened (black).
+Good is a fan that holds the black line, and that narrows."""
 FILM = "The last trial of the first search with learned rates, in moments."
 NOTES = (
-    "Published: DeepPILCO (Gal, McAllister & Rasmussen 2016), a fixed rate of 0.1 and the same system; its figure ends "
-    f"near {PUBLISHED} of 25.",
+    f"""Published: DeepPILCO (Gal, McAllister & Rasmussen 2016), a fixed rate of 0.1 and the same system; its figure
+    ends near {PUBLISHED} of 25.""",
     CRITERION,
-    "A transition in eight of each trial is held out from the weights and sets the noise of the model. Uncertainty, "
-    "error and log likelihood are those of transitions that no search has seen: trials of the policy that was improved "
-    "with the true dynamics, disturbed.",
+    """A transition in eight of each trial is held out from the weights and sets the noise of the model. Uncertainty,
+    error and log likelihood are those of transitions that no search has seen: trials of the policy that was improved
+    with the true dynamics, disturbed.""",
 )
 
 NAMES = {"learned": "learned rates", "fixed": "fixed, p = 0.1", "none": "no dropout"}
@@ -68,10 +64,8 @@ def _lead(results: Plain) -> str:
     summary, trials = results["summary"], len(results["arms"]["learned"][0])
     ours = summary["learned"]
     others = " and ".join(f"{each['median']:.1f} with {NAMES[v]}" for v, each in summary.items() if v != "learned")
-    return (
-        f"In trial {trials}, the median cumulative reward of {ours['searches']} searches with learned rates is "
-        f"{ours['median']:.1f}; it is {others}. The goal is reached by {ours['reached']} of {ours['searches']}."
-    )
+    return f"""In trial {trials}, the median cumulative reward of {ours["searches"]} searches with learned rates is
+    {ours["median"]:.1f}; it is {others}. The goal is reached by {ours["reached"]} of {ours["searches"]}."""
 
 
 def _without_model(runs: Sequence[Plain]) -> str:
@@ -79,10 +73,9 @@ def _without_model(runs: Sequence[Plain]) -> str:
     enough = [[i for i, reward in enumerate(run["rewards"], 1) if reward >= PUBLISHED] for run in runs]
     reached = [f"{size * generations[0]:,}" for generations in enough if generations]
     best = statistics.median(max(run["rewards"]) for run in runs)
-    return (
-        f"Without a model: a cross-entropy search over the weights of the same policy, {size} trials a generation. "
-        f"After {size * len(runs[0]['rewards']):,} trials the median of the best mean reward is {best:.1f}; "
-        + (f"a mean of {PUBLISHED} is reached after {', '.join(reached)} trials." if reached else "no search succeeds.")
+    return f"""Without a model: a cross-entropy search over the weights of the same policy, {size} trials a generation.
+        After {size * len(runs[0]["rewards"]):,} trials the median of the best mean reward is {best:.1f}; """ + (
+        f"a mean of {PUBLISHED} is reached after {', '.join(reached)} trials." if reached else "no search succeeds."
     )
 
 

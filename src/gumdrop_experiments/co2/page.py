@@ -12,26 +12,20 @@ from gumdrop_experiments.harness import Plain
 from gumdrop_experiments.pages import Cell, Page, Picture, Table, dress, legend_below, subplots, table_of
 
 RECORD = "The record less a straight line: black, the 272 months to learn from; green, what came to pass."
-WHAT = (
-    "Each method's mean, and bands of two standard deviations: of the functions that were drawn (orange) and with the "
-    "noise on top (blue). "
-)
+WHAT = """Each method's mean, and bands of two standard deviations: of the functions that were drawn (orange) and
+with the noise on top (blue). """
 KIND = {
     "scripts": "The networks of the tutorial's scripts: 4 hidden layers, p = .1.",
-    "fixed": "Those that it describes: 5 hidden layers, p = .2. Good is a band that grows where there are no data; "
-    "that of tanh units, which saturate, cannot.",
+    "fixed": """Those that it describes: 5 hidden layers, p = .2. Good is a band that grows where there are no data;
+    that of tanh units, which saturate, cannot.""",
     "learned": "Learned rates, and a kernel that knows of years and of a slow trend.",
     "narrow": "Learned rates with an eighth of the units, whose masks have an eighth of the entropy.",
     "held": "The same, but rates stay at .1 for the first half of the steps, and are let go then.",
 }
-FIT = (
-    "Left: the share of the seasons, what a running mean over a year takes away, that the function with averaged "
-    "weights explains on the months of training. Solid lines are ReLU, dashed ones tanh. All steps are on all months."
-)
-CHAINS = (
-    "Draws of the hyper-parameters, their autocorrelation, and intervals of highest density for each chain; the dotted "
-    "line is the estimate by the largest marginal likelihood. Good are chains that cannot be told apart."
-)
+FIT = """Left: the share of the seasons, what a running mean over a year takes away, that the function with averaged
+weights explains on the months of training. Solid lines are ReLU, dashed ones tanh. All steps are on all months."""
+CHAINS = """Draws of the hyper-parameters, their autocorrelation, and intervals of highest density for each chain;
+the dotted line is the estimate by the largest marginal likelihood. Good are chains that cannot be told apart."""
 PROCESSES = {
     "squared-exponential": "GP, squared exponential",
     "sampled": "GP, squared exponential, sampled",
@@ -59,11 +53,9 @@ def _lead(results: Plain) -> str:
     best = max(results["networks"].values(), key=lambda each: each["looks"][-1]["seasons"])
     scored = _scores_of(results)
     first = max(scored, key=lambda label: scored[label]["log_likelihood"])
-    return (
-        f"After {best['looks'][-1]['step']:,} steps {best['label']} explains {best['looks'][-1]['seasons']:.0%} of the "
-        f"seasons, the most of the networks. The highest log likelihood of what came to pass has {first}, "
-        f"{scored[first]['log_likelihood']:.2f} nats a month."
-    )
+    return f"""After {best["looks"][-1]["step"]:,} steps {best["label"]} explains {best["looks"][-1]["seasons"]:.0%}
+    of the seasons, the most of the networks. The highest log likelihood of what came to pass has {first},
+    {scored[first]["log_likelihood"]:.2f} nats a month."""
 
 
 def _scores_of(results: Plain) -> dict[str, Plain]:
@@ -75,11 +67,9 @@ def _scores_of(results: Plain) -> dict[str, Plain]:
 def _table(results: Plain) -> Table:
     cells = {"log likelihood": "{log_likelihood:.3f}", "RMSE": "{rmse:.3f}"}
     cells |= {f"inside {level} %": f"{{coverage_{level}:.0%}}" for level in (50, 90, 95)}
-    caption = (
-        "The 140 months after the last month of training, against what was measured: log likelihood in nats a month, "
-        "error of the mean in units of the training targets "
-        f"({results['record']['scale_ppm']:.2f} ppm), and the share inside central intervals."
-    )
+    caption = f"""The 140 months after the last month of training, against what was measured: log likelihood in nats
+    a month, error of the mean in units of the training targets ({results["record"]["scale_ppm"]:.2f} ppm), and the
+    share inside central intervals."""
     return table_of(caption, _scores_of(results), cells, first="method", ours=lambda label: "learned" in label)
 
 
@@ -100,11 +90,8 @@ def _networks(results: Plain) -> Table:
         "noise SD": "{noise:.2f}",
         "p, from first to last": lambda each: ", ".join(f"{p:.2f}" for p in each["rates"]),
     }
-    caption = (
-        "What networks learned, and the SD of "
-        f"{results['settings']['draws']:,} drawn functions. Published: the SDs in the tutorial's own record, at x "
-        "= 1.72 and 3.5, after 1,000,000 steps."
-    )
+    caption = f"""What networks learned, and the SD of {results["settings"]["draws"]:,} drawn functions. Published:
+    the SDs in the tutorial's own record, at x = 1.72 and 3.5, after 1,000,000 steps."""
     return table_of(caption, records, cells, first="network")
 
 
@@ -118,11 +105,9 @@ def _parameters(results: Plain) -> Table:
         "effective draws": "{effective:,.0f}",
     }
     chains = found["chains"]
-    caption = (
-        f"Hyper-parameters of the squared exponential: {chains['chains']} chains of {chains['draws']:,} draws after "
-        f"{chains['warmup']:,} of warm-up, {found['divergent']} divergent; {found['seconds']:.0f} seconds of processor "
-        "time."
-    )
+    caption = f"""Hyper-parameters of the squared exponential: {chains["chains"]} chains of {chains["draws"]:,} draws
+    after {chains["warmup"]:,} of warm-up, {found["divergent"]} divergent; {found["seconds"]:.0f} seconds of
+    processor time."""
     return table_of(caption, records, cells)
 
 
@@ -138,14 +123,14 @@ def _notes(results: Plain) -> list[str]:
     bfloat16 = ", in bfloat16 where that is safe" if results["settings"]["bfloat16"] else ""
     return [
         *_unfinished(results),
-        "Networks: dropout in front of every layer but the first, Adam at 1e-4 on all months at once, as in the "
-        f"tutorial's scripts{bfloat16}. What differs from them: the loss is the likelihood with one learned noise "
-        "variance under a weak prior (length scale .1) in place of the squared error, and steps are fewer. Learned "
-        "rates start at .1.",
+        f"""Networks: dropout in front of every layer but the first, Adam at 1e-4 on all months at once, as in the
+        tutorial's scripts{bfloat16}. What differs from them: the loss is the likelihood with one learned noise
+        variance under a weak prior (length scale .1) in place of the squared error, and steps are fewer. Learned
+        rates start at .1.""",
         "Every network and process is asked at the tutorial's 523 points and at each later month.",
-        "Priors of the sampled process, as in the tutorial's script: half-Cauchy with scales of .05 for the length "
-        "scale, 1 for the amplitude and .1 for the noise. NUTS with a target acceptance of .95, all chains started at "
-        "the prior medians.",
+        """Priors of the sampled process, as in the tutorial's script: half-Cauchy with scales of .05 for the length
+        scale, 1 for the amplitude and .1 for the noise. NUTS with a target acceptance of .95, all chains started at
+        the prior medians.""",
         *(f"{PROCESSES[name]}: {each['kernel']}" for name, each in results["processes"].items() if "kernel" in each),
         f"The record: sha256 {results['record']['sha256']}. NOAA revises it now and then.",
     ]

@@ -28,10 +28,10 @@ LABELS = "What a test set says after each batch of labels: mean over seeds, band
 OUTLIERS = "AUROC of each score: 0.5 is guessing, 1 is right always. Dots are seeds."
 GROWING = "Learned rate of each layer as rows are added by partial_fit; lines are seeds."
 NOTES = (
-    "Labels: 20 random rows of a pool of 1,000 to begin with, 40 more in each batch; after each batch the estimator "
-    "trains anew on all labels, by partial_fit, with 200 passes. The same first rows and test rows for all choices.",
-    "Alarms: outlier_p_values of each score against half of the test rows of the known digits; false alarms are "
-    "counted on the other half.",
+    """Labels: 20 random rows of a pool of 1,000 to begin with, 40 more in each batch; after each batch the estimator
+    trains anew on all labels, by partial_fit, with 200 passes. The same first rows and test rows for all choices.""",
+    """Alarms: outlier_p_values of each score against half of the test rows of the known digits; false alarms are
+    counted on the other half.""",
 )
 
 

@@ -21,12 +21,12 @@ SETTLED = {
     "validation_hamming": "Hamming distance, held-out words",
 }
 NOTES = (
-    "Hamming distance: positions that differ from the nearest way of the dictionary, the shorter filled up, averaged "
-    "over words. The report does not say how it counts; its figures are .82 (fixed .1) and .96 (its learned dropout, "
-    "whose regulariser was never added to the loss).",
-    "The ways to say a word come from a beam search without dropout. Drawn functions then say how probable each is; "
-    "the disagreement is the mutual information between function and next phone, summed over the most probable way. "
-    "The literature has 23 to 25 % of words wrong for LSTM networks, on another split.",
+    """Hamming distance: positions that differ from the nearest way of the dictionary, the shorter filled up,
+    averaged over words. The report does not say how it counts; its figures are .82 (fixed .1) and .96 (its learned
+    dropout, whose regulariser was never added to the loss).""",
+    """The ways to say a word come from a beam search without dropout. Drawn functions then say how probable each is;
+    the disagreement is the mutual information between function and next phone, summed over the most probable way.
+    The literature has 23 to 25 % of words wrong for LSTM networks, on another split.""",
 )
 
 SCORES = {"validation_nll": "held-out loss, nats per word", "validation_hamming": "Hamming distance of held-out words"}
@@ -66,19 +66,15 @@ def _readers_in_words(readers: Plain) -> Iterator[str]:
 
 def _spellers_in_words(judged: Plain) -> Iterator[str]:
     for variant, each in judged.items():
-        yield (
-            f"With attention ({variant}): {100 * each['draws']['wer']:.1f} % of the words wrong; the "
-            f"disagreement of drawn functions announces them with an AUROC of "
-            f"{_number(each['auroc']['disagreement on phones'])}."
-        )
+        yield f"""With attention ({variant}): {100 * each["draws"]["wer"]:.1f} % of the words wrong; the disagreement
+        of drawn functions announces them with an AUROC of {_number(each["auroc"]["disagreement on phones"])}."""
 
 
 def _protocol(data: Plain) -> str:
-    return (
-        f"Pronunciations: {data['train']:,} to train with, of which {data['trained']:,} were, {data['validation']:,} "
-        f"held out, {data['test']:,} of the test part, of which {data['tested']:,} words were tested. A word goes to "
-        "its part by its SHA-256, with all its pronunciations. Right is what the dictionary has for it."
-    )
+    return f"""Pronunciations: {data["train"]:,} to train with, of which {data["trained"]:,} were,
+    {data["validation"]:,} held out, {data["test"]:,} of the test part, of which {data["tested"]:,} words were
+    tested. A word goes to its part by its SHA-256, with all its pronunciations. Right is what the dictionary has for
+    it."""
 
 
 def _number(value: float | None) -> str:

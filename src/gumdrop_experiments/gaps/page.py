@@ -13,19 +13,17 @@ from gumdrop_experiments.pages import GREY, Page, Picture, Table, cell, dot, edg
 from gumdrop_experiments.tables.page import COST, COVERED, LABELS, PEERS, Cells, in_units, methods_table
 from gumdrop_experiments.tables.study import OURS
 
-CAPTION = (
-    "Test log likelihood, nats per row, higher is better: mean and standard error over splits of each kind. What falls "
-    "from random splits to gaps and tails is what a method does not know and does not say. Lines: published for gap "
-    "splits. Numbers at the edge are too far to show."
-)
+CAPTION = """Test log likelihood, nats per row, higher is better: mean and standard error over splits of each kind.
+What falls from random splits to gaps and tails is what a method does not know and does not say. Lines: published for
+gap splits. Numbers at the edge are too far to show."""
 NOTES = (
-    "Random splits are the published ones. A gap split holds out the middle third of the rows in the order of one "
-    "input, a tail split both outer sixths; there is one for each input, and rows of equal values stay in the order of "
-    "the file. All is standardised by the training part, and scored in units of the target. Standard errors are over "
-    "splits, which share rows.",
-    "'Rates fixed at .1' is the default in all but the learning of rates; the one network with MC dropout holds "
-    "nothing out, and learns its noise with its weights; the deep ensemble has a head for the noise, no dropout, and "
-    "stops after 40 passes. The published networks are others.",
+    """Random splits are the published ones. A gap split holds out the middle third of the rows in the order of one
+    input, a tail split both outer sixths; there is one for each input, and rows of equal values stay in the order of
+    the file. All is standardised by the training part, and scored in units of the target. Standard errors are over
+    splits, which share rows.""",
+    """'Rates fixed at .1' is the default in all but the learning of rates; the one network with MC dropout holds
+    nothing out, and learns its noise with its weights; the deep ensemble has a head for the noise, no dropout, and
+    stops after 40 passes. The published networks are others.""",
     *PEERS,
 )
 
@@ -81,10 +79,8 @@ CELLS: Cells = {
 
 
 def _table(kind: str, name: str, each: Plain, published: Plain) -> Table:
-    caption = (
-        f"{name}, {kind} splits: mean over {each['splits']}, standard error in brackets; nats per row and units of the "
-        "target; share of rows inside their intervals in %; median seconds of one core to train and predict"
-    )
+    caption = f"""{name}, {kind} splits: mean over {each["splits"]}, standard error in brackets; nats per row and
+    units of the target; share of rows inside their intervals in %; median seconds of one core to train and predict"""
     theirs = [[f"published: {label}", f"{value:.2f}", *[""] * 6] for label, value in published.get(name, {}).items()]
     return methods_table(caption, each["methods"], CELLS, published=theirs)
 

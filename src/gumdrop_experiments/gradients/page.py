@@ -23,43 +23,29 @@ from gumdrop_experiments.pages import (
     with_error,
 )
 
-BIAS_VARIANCE = (
-    "Bias and standard deviation against the exact gradient. The corner at the lower left is best. Of the bias, what "
-    "the number of draws explains is taken away."
-)
-NORMS = (
-    "Norm of the gradient over searches for masks; bands are one standard deviation over runs. The first three panels "
-    "agree."
-)
-DEVIATIONS = (
-    "How far the norm differs between runs, its standard deviation over them at each step. At one temperature the "
-    "three forms lie on each other; what tells steady gradients from others is the temperature."
-)
+BIAS_VARIANCE = """Bias and standard deviation against the exact gradient. The corner at the lower left is best. Of
+the bias, what the number of draws explains is taken away."""
+NORMS = """Norm of the gradient over searches for masks; bands are one standard deviation over runs. The first three
+panels agree."""
+DEVIATIONS = """How far the norm differs between runs, its standard deviation over them at each step. At one
+temperature the three forms lie on each other; what tells steady gradients from others is the temperature."""
 NOTES = (
-    "What the simplification does not change: the gradient. At a given temperature original, simplified and ours are "
-    "one number, up to rounding and to the margin of 1e-7 that the original puts into its logarithms. What it does "
-    "change: fewer operations in the backward pass. What a published comparison of norms shows is the temperature, "
-    "where the released code of the simplified form runs at t=1 against t=0.1.",
+    """What the simplification does not change: the gradient. At a given temperature original, simplified and ours
+    are one number, up to rounding and to the margin of 1e-7 that the original puts into its logarithms. What it does
+    change: fewer operations in the backward pass. What a published comparison of norms shows is the temperature,
+    where the released code of the simplified form runs at t=1 against t=0.1.""",
     "As written, the simplified form overflows in float32 at small temperatures; here its exponent is bounded.",
 )
-ERRORS = (
-    "Nine cells, five digits, two evaluations a gradient: bias and standard deviation over the norm of the exact "
-    "gradient. The same noise for all."
-)
-SEARCHES = (
-    "Searches at full size: norm of the gradient of the score, mean over steps and runs, and its standard deviation "
-    "over runs, mean over steps; then what sharp masks at the end of the search keep and destroy."
-)
-IDENTITY = (
-    "Derivative of a mask in float32: largest difference from ours, over its largest value. The original has a margin "
-    "of 1e-7 in its logarithms; in float32 noise itself ends at 6e-8, where ours is cut."
-)
+ERRORS = """Nine cells, five digits, two evaluations a gradient: bias and standard deviation over the norm of the
+exact gradient. The same noise for all."""
+SEARCHES = """Searches at full size: norm of the gradient of the score, mean over steps and runs, and its standard
+deviation over runs, mean over steps; then what sharp masks at the end of the search keep and destroy."""
+IDENTITY = """Derivative of a mask in float32: largest difference from ours, over its largest value. The original has
+a margin of 1e-7 in its logarithms; in float32 noise itself ends at 6e-8, where ours is cut."""
 LEARNED = "UCI sets, 2 x 50 units, the same start, batches and noise, two masks a step: does the gradient matter?"
 
-ADDED = (
-    "What an unbiased gradient adds to the log likelihood of learned dropout over the relaxed one at t=0.1, split by "
-    "split (SE):"
-)
+ADDED = """What an unbiased gradient adds to the log likelihood of learned dropout over the relaxed one at t=0.1,
+split by split (SE):"""
 FORMS = ("original", "simplified", "ours")
 OTHERS = {"straight-through": plots.PALETTE[3], "REINFORCE": plots.PALETTE[5], "DisARM": plots.GREEN}
 STAGES = {"start": "at the start, all rates one half", "midst": "in the midst of a search"}
@@ -86,11 +72,9 @@ def _lead(norms: Plain, errors: Plain) -> str:
     steps = len(norms["ours t=0.1"]["mean"])
     simplified, original = (statistics.fmean(norms[f"{form} t=0.1"]["sd"]) for form in ("simplified", "original"))
     high, low = (100 * errors[f"ours t={t}"]["bias"] for t in ("1", "0.1"))
-    return (
-        f"At one temperature the simplified gradient is the original one: over {steps} steps at t=0.1 its norm has a "
-        f"standard deviation of {simplified:.4f} over runs, against {original:.4f}. What a higher temperature buys in "
-        f"variance it pays in bias: at t=1 the bias is {high:.0f} % of the gradient, at t=0.1 {low:.1f} %."
-    )
+    return f"""At one temperature the simplified gradient is the original one: over {steps} steps at t=0.1 its norm
+    has a standard deviation of {simplified:.4f} over runs, against {original:.4f}. What a higher temperature buys in
+    variance it pays in bias: at t=1 the bias is {high:.0f} % of the gradient, at t=0.1 {low:.1f} %."""
 
 
 def _error_table(part: Plain) -> Table:

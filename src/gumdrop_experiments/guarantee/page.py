@@ -10,19 +10,17 @@ from gumdrop_experiments.guarantee.ways import BY, CONFORMAL, PLAIN
 from gumdrop_experiments.harness import Plain
 from gumdrop_experiments.pages import GREY, Cell, Page, Picture, Table, cell, legend_of, panels_of, table_of
 
-COVERAGE = (
-    "Share of test rows inside their intervals less what was promised, in percentage points, at four levels: mean over "
-    "splits. The band is two points."
-)
+COVERAGE = """Share of test rows inside their intervals less what was promised, in percentage points, at four levels:
+mean over splits. The band is two points."""
 STREAMS = (
     "Coverage of 90 % intervals over each thousand rows of three streams; each interval stood before its row was known."
 )
 NOTES = (
-    "All models are trained on four fifths of the rows. Conformal levels come from training rows, as networks of other "
-    "folds predict them; the CV+ of MAPIE trains five models; crepes and CatBoost hold a quarter and a tenth of the "
-    "training rows out, to calibrate and to stop. Trees have the settings of scikit-learn, CatBoost its own.",
-    "Quarters are those of the input that goes most with the target on training rows (Spearman's correlation). The "
-    "worst is that with the least coverage, over the test rows of all splits, if it has 100 of them.",
+    """All models are trained on four fifths of the rows. Conformal levels come from training rows, as networks of
+    other folds predict them; the CV+ of MAPIE trains five models; crepes and CatBoost hold a quarter and a tenth of
+    the training rows out, to calibrate and to stop. Trees have the settings of scikit-learn, CatBoost its own.""",
+    """Quarters are those of the input that goes most with the target on training rows (Spearman's correlation). The
+    worst is that with the least coverage, over the test rows of all splits, if it has 100 of them.""",
     "The interval score is the width and 20 times what a target is outside (Gneiting & Raftery 2007): less is better.",
 )
 LOOKS: dict[str, Plain] = {
@@ -45,12 +43,10 @@ def page(results: Plain) -> Page:
 
 def _lead(counts: Plain) -> str:
     close, off = counts["close"], {way: f"{100 * share:.1f}" for way, share in counts["farthest of a stream"].items()}
-    return (
-        f"Of {counts['tables']} tables, intervals are within two points of 50, 80, 90 and 95 % on {close[CONFORMAL]} "
-        f"with conformal levels and on {close[PLAIN]} without; with these, 90 % intervals are "
-        f"{counts['width of conformal'] - 1:+.1%} wider. On streams that drift, a thousand rows are at most "
-        f"{off['levels that follow']} points off where levels follow, and {off['levels that stay']} where they stay."
-    )
+    return f"""Of {counts["tables"]} tables, intervals are within two points of 50, 80, 90 and 95 % on
+    {close[CONFORMAL]} with conformal levels and on {close[PLAIN]} without; with these, 90 % intervals are
+    {counts["width of conformal"] - 1:+.1%} wider. On streams that drift, a thousand rows are at most
+    {off["levels that follow"]} points off where levels follow, and {off["levels that stay"]} where they stay."""
 
 
 def _look(name: str, names: list[str]) -> Plain:

@@ -59,19 +59,18 @@ def launch(
 def _tried(
     name: str, call: Work, attempt: Callable[[str, Work], str | None], notify: Callable[[str], object]
 ) -> str | None:
+    problem: str | None = None
     for left in reversed(range(TRIES)):
         try:
             problem = attempt(name, call)
+            break
         except _CrashError as crash:
-            problem = str(crash)
+            problem = f"{crash}, {TRIES} times"
             if left:
-                notify(f"{name} {problem}; it is tried again")
-                continue
-            problem = f"{problem}, {TRIES} times"
-        if problem:
-            notify(f"{name} failed: {problem}")
-        return problem
-    raise AssertionError("the loop returns")
+                notify(f"{name} {crash}; it is tried again")
+    if problem:
+        notify(f"{name} failed: {problem}")
+    return problem
 
 
 def _in_process(name: str, call: Work, *, threads: int) -> str | None:

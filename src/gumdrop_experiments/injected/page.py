@@ -9,25 +9,21 @@ from gumdrop_experiments.pages import GREY, Page, Picture, cell, dots, edges_of,
 
 LEAST_EDGE = 1e-3
 """Of an axis along which all gains may be 0."""
-GAINS = (
-    "Gain in test log likelihood on the temperature alone (of numbers: on noise of one level), seed by seed, with its "
-    "standard error; further right is better. Orange: `fit_rates`. Grey: an ensemble, at as many times the cost."
-)
-AUROC = (
-    "The same for the area under the curve by which doubt tells rows that are like none of the data: columns mixed "
-    "over rows, words mixed over sentences, test pictures turned, blurred or noisy, streets upside down in inverted "
-    "colours."
-)
+GAINS = """Gain in test log likelihood on the temperature alone (of numbers: on noise of one level), seed by seed,
+with its standard error; further right is better. Orange: `fit_rates`. Grey: an ensemble, at as many times the cost."""
+AUROC = """The same for the area under the curve by which doubt tells rows that are like none of the data: columns
+mixed over rows, words mixed over sentences, test pictures turned, blurred or noisy, streets upside down in inverted
+colours."""
 NOTES = (
-    "AdamW in one cycle on squared errors or cross-entropies, without a thought of rates. Tables: three hidden layers "
-    "of 128, no dropout; 8 x 8 digits: a CNN without dropout, 300 held-out images; MNIST: 5,000 images, a CNN with "
-    "the dropout of tutorials (.25, .5), tested on 1,000 images and their changed twins; SST: an LSTM with dropout of "
-    ".3, and a BERT of two layers of 128 with .1; CamVid: an FC-DenseNet without dropout on crops of 48 pixels, whose "
-    "likelihood is that of a pixel.",
-    "Held-out rows, never trained on, choose all that is chosen: temperatures, the injected rate (.005 to .5), the "
-    "prior precision of a Laplace approximation of the last layer (.01 to 10,000, the whole Gauss-Newton matrix), and "
-    "what `fit_rates` keeps. Networks with dropout of their own have it injected where it is, others in front of all "
-    "layers.",
+    """AdamW in one cycle on squared errors or cross-entropies, without a thought of rates. Tables: three hidden
+    layers of 128, no dropout; 8 x 8 digits: a CNN without dropout, 300 held-out images; MNIST: 5,000 images, a CNN
+    with the dropout of tutorials (.25, .5), tested on 1,000 images and their changed twins; SST: an LSTM with
+    dropout of .3, and a BERT of two layers of 128 with .1; CamVid: an FC-DenseNet without dropout on crops of 48
+    pixels, whose likelihood is that of a pixel.""",
+    """Held-out rows, never trained on, choose all that is chosen: temperatures, the injected rate (.005 to .5), the
+    prior precision of a Laplace approximation of the last layer (.01 to 10,000, the whole Gauss-Newton matrix), and
+    what `fit_rates` keeps. Networks with dropout of their own have it injected where it is, others in front of all
+    layers.""",
     "Doubt is the predictive entropy of classes, and the variance of numbers.",
 )
 
@@ -67,12 +63,10 @@ def _cells(found: Plain) -> Plain:
 
 def _lead(results: Plain) -> str:
     count = results["counts"]
-    return (
-        f"Of {count['networks']} trained networks, rates by held-out rows are within .002 nats of the best other way "
-        f"of one network, or above it, on {count['near']}, and above it by .01 on {count['ahead']}; they are behind "
-        f"the temperature alone by more than .002 on {count['behind temperature']}. Doubt tells strange rows better, "
-        f"by .02 of the area under the curve, on {count['found']}."
-    )
+    return f"""Of {count["networks"]} trained networks, rates by held-out rows are within .002 nats of the best other
+    way of one network, or above it, on {count["near"]}, and above it by .01 on {count["ahead"]}; they are behind the
+    temperature alone by more than .002 on {count["behind temperature"]}. Doubt tells strange rows better, by .02 of
+    the area under the curve, on {count["found"]}."""
 
 
 def _look(way: str) -> Plain:

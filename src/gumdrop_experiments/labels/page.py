@@ -9,10 +9,8 @@ from gumdrop_experiments.labels import PUBLISHED, PUBLISHED_RUN
 from gumdrop_experiments.labels.study import WAYS
 from gumdrop_experiments.pages import GREY, Page, Picture, Table, band, dress, legend_below, log_ticks, subplots
 
-CURVES = (
-    "Mean over seeds, with a band of one standard error where there are several; thin lines stand at 90 and 95 %. Good "
-    "is an accuracy that rises early, and a likelihood that falls with it."
-)
+CURVES = """Mean over seeds, with a band of one standard error where there are several; thin lines stand at 90 and 95
+%. Good is an accuracy that rises early, and a likelihood that falls with it."""
 COLUMNS = (
     "way to ask",
     "seeds",
@@ -26,15 +24,15 @@ COLUMNS = (
     "to 95 %",
 )
 NOTES = (
-    "As in the source: 20 labels at first, two of each digit; a network of two convolutions of 32 and 64 channels and "
-    "128 dense units, trained anew in each round by Adam at 1e-3 in epochs of 5,056 digits, until three epochs tell no "
-    "more of 1,024 held-out digits right; fixed rates of .5. It counts labels by the median of six runs.",
-    "What differs: rows are chosen from some of the pool, drawn anew in each round (`--pool`), where the source looks "
-    "at all of it; a fifth of the functions that choose also test. Learned rates stand in front of the second "
-    "convolution and of both dense layers, start at .1, and are trained by the negative ELBO under the library's prior "
-    "for classes; in front of the first dense layer they drop single units, where the fixed network drops channels.",
-    "The likelihood is that of the mean over drawn functions. The source's record has about .43 nats where 95 % are "
-    "right.",
+    """As in the source: 20 labels at first, two of each digit; a network of two convolutions of 32 and 64 channels
+    and 128 dense units, trained anew in each round by Adam at 1e-3 in epochs of 5,056 digits, until three epochs
+    tell no more of 1,024 held-out digits right; fixed rates of .5. It counts labels by the median of six runs.""",
+    """What differs: rows are chosen from some of the pool, drawn anew in each round (`--pool`), where the source
+    looks at all of it; a fifth of the functions that choose also test. Learned rates stand in front of the second
+    convolution and of both dense layers, start at .1, and are trained by the negative ELBO under the library's prior
+    for classes; in front of the first dense layer they drop single units, where the fixed network drops channels.""",
+    """The likelihood is that of the mean over drawn functions. The source's record has about .43 nats where 95 % are
+    right.""",
 )
 
 TITLES = {"mnist": "each digit once", "repeated": "each digit three times, with noise"}
@@ -57,8 +55,8 @@ def _lead(results: Plain) -> str:
         end = {name: (each["curve"]["labels"][-1], each["curve"]["nll"][-1]) for name, each in ways.items()}
         best = min(end, key=lambda name: end[name][1])
         said.append(
-            f"{TITLES[pool].capitalize()}: after {end[best][0]} labels the lowest negative log likelihood has "
-            f"{WAYS[best].label}, {end[best][1]:.3f} nats."
+            f"""{TITLES[pool].capitalize()}: after {end[best][0]} labels the lowest negative log likelihood has
+            {WAYS[best].label}, {end[best][1]:.3f} nats."""
         )
     return " ".join(said)
 
@@ -73,10 +71,8 @@ def _table(pool: str, ways: Plain, count: int) -> Table:
         goals = zip((half, most, most), ("{labels:.0f}", "{labels:.0f}", "{nll:.3f}"), strict=True)
         cells = [*("–" if goal is None else form.format(**goal) for goal, form in goals), *end, *theirs]
         rows.append([WAYS[name].label, f"{found['seeds']}", *cells])
-    caption = (
-        f"{TITLES[pool].capitalize()}: median labels to a share of {count:,} test digits right, and negative log "
-        "likelihood in nats; – is not reached."
-    )
+    caption = f"""{TITLES[pool].capitalize()}: median labels to a share of {count:,} test digits right, and negative
+    log likelihood in nats; – is not reached."""
     ours = [i for i, name in enumerate(ways) if WAYS[name].rates == "learned"]
     return Table(caption, COLUMNS, rows, ours=ours)
 

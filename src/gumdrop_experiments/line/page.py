@@ -9,16 +9,12 @@ from gumdrop_experiments.line import PUBLISHED
 from gumdrop_experiments.line.study import NOISE, OFFSET, SIZES, SLOPE, TUNED_SIZES, even_network
 from gumdrop_experiments.pages import Page, Picture, Table, dress, legend_below, subplots
 
-FITS = (
-    "Mean, and bands of two standard deviations, for each number of data N; at most 100 points are drawn. Good is a "
-    "mean on the dotted line, a blue band of the same width everywhere, and an orange one that is narrow where there "
-    "are data."
-)
-UNCERTAINTY = (
-    "Standard deviations, averaged as variances over the inputs, against the number of data. Good is an aleatoric part "
-    "at the truth and an epistemic part that falls. Dotted: where the objective is lowest if all units carry equal "
-    "parts."
-)
+FITS = """Mean, and bands of two standard deviations, for each number of data N; at most 100 points are drawn. Good
+is a mean on the dotted line, a blue band of the same width everywhere, and an orange one that is narrow where there
+are data."""
+UNCERTAINTY = """Standard deviations, averaged as variances over the inputs, against the number of data. Good is an
+aleatoric part at the truth and an epistemic part that falls. Dotted: where the objective is lowest if all units
+carry equal parts."""
 
 RATES = "Learned rates against the number of data. Good are rates that fall as data grow."
 LAYERS = ("input", "hidden 1", "hidden 2", "hidden 3")
@@ -31,12 +27,10 @@ def page(results: Plain) -> Page:
     """Say how near the noise that is learned comes to the truth."""
     wide, narrow = results["networks"]
     ours, small, n = wide["runs"][-1], narrow["runs"][-1], SIZES[-1]
-    lead = (
-        f"The true noise is {NOISE:.2f}. From {n:,} points a network of {wide['width']} units takes it for "
-        f"{ours['aleatoric']:.2f} and is itself unsure by {ours['epistemic']:.2f}; published are "
-        f"{PUBLISHED['aleatoric'][n]:.2f} and {PUBLISHED['epistemic'][n]:.2f}. With {narrow['width']} units the "
-        f"same settings give {small['aleatoric']:.2f} and {small['epistemic']:.2f}."
-    )
+    lead = f"""The true noise is {NOISE:.2f}. From {n:,} points a network of {wide["width"]} units takes it for
+    {ours["aleatoric"]:.2f} and is itself unsure by {ours["epistemic"]:.2f}; published are
+    {PUBLISHED["aleatoric"][n]:.2f} and {PUBLISHED["epistemic"][n]:.2f}. With {narrow["width"]} units the same
+    settings give {small["aleatoric"]:.2f} and {small["epistemic"]:.2f}."""
     body: list[Picture | Table] = [
         Picture("line-fits", f"{wide['width']} units. {FITS}", _fits(wide)),
         Picture("line-fits-narrow", f"{narrow['width']} units. {FITS}", _fits(narrow)),
@@ -73,29 +67,27 @@ def _strengths(series: Plain) -> Table:
             numbers = (run["score"], run["aleatoric"], run["epistemic"], run["error"], *run["rates"])
             cells = [f"{result['num_data']:,}", f"{run['strength']:g}", chosen]
             rows.append([*cells, *(f"{number:.3f}" for number in numbers)])
-    caption = (
-        f"{series['width']} units, two strengths of dropout, half the steps, trained on four fifths of the points. The "
-        "other fifth chooses, by its log likelihood; 1 is the ELBO."
-    )
+    caption = f"""{series["width"]} units, two strengths of dropout, half the steps, trained on four fifths of the
+    points. The other fifth chooses, by its log likelihood; 1 is the ELBO."""
     return Table(caption, ["N", "strength", "", "held-out LL", "aleatoric SD", "epistemic SD", *ENDS], rows)
 
 
 def _notes(wide: Plain, narrow: Plain) -> list[str]:
     floor = wide["even_network"][-1]
     return [
-        "Published: stored runs of the authors of Concrete Dropout (Gal, Hron & Kendall 2017, arXiv:1705.07832, "
-        "Fig. 1), of which the ends of the range are known.",
+        """Published: stored runs of the authors of Concrete Dropout (Gal, Hron & Kendall 2017, arXiv:1705.07832,
+        Fig. 1), of which the ends of the range are known.""",
         *(_converged(series) for series in (wide, narrow)),
-        "The noise that a network learns contains that of its own masks, because each term of the objective sees one "
-        "mask: aleatoric² is about 1 + epistemic². The aleatoric part reaches the truth only as the epistemic part "
-        "goes to 0.",
+        """The noise that a network learns contains that of its own masks, because each term of the objective sees
+        one mask: aleatoric² is about 1 + epistemic². The aleatoric part reaches the truth only as the epistemic part
+        goes to 0.""",
         "The error of the mean is known here, and the epistemic SD should not be below it. Where it is, the network is "
         "too sure: rates that have gone to 0 leave no epistemic uncertainty about a line that is still a little wrong.",
-        f"With {wide['width']} units and {SIZES[-1]:,} points the epistemic part has a floor that is no lack of "
-        "training. The entropy of the masks of three layers pays for rates as long as N is not far above the number "
-        f"of units: even with weights spread evenly the objective is lowest at rates of {floor['p']:.2f} and an "
-        f"epistemic SD of {floor['epistemic']:.2f}. With {narrow['width']} units the floor is "
-        f"{narrow['even_network'][-1]['epistemic']:.2f}.",
+        f"""With {wide["width"]} units and {SIZES[-1]:,} points the epistemic part has a floor that is no lack of
+        training. The entropy of the masks of three layers pays for rates as long as N is not far above the number of
+        units: even with weights spread evenly the objective is lowest at rates of {floor["p"]:.2f} and an epistemic
+        SD of {floor["epistemic"]:.2f}. With {narrow["width"]} units the floor is
+        {narrow["even_network"][-1]["epistemic"]:.2f}.""",
     ]
 
 
@@ -103,11 +95,9 @@ def _converged(series: Plain) -> str:
     pairs = list(zip(series["half_the_steps"], series["runs"], strict=True))
     last = {name: abs(pairs[-1][1][name] - pairs[-1][0][name]) for name in ("aleatoric", "epistemic")}
     most = {name: max(abs(full[name] - half[name]) for half, full in pairs) for name in last}
-    return (
-        f"{series['width']} units: against half the steps the aleatoric and the epistemic SD differ by "
-        f"{last['aleatoric']:.3f} and {last['epistemic']:.3f} at N = {SIZES[-1]:,}, and by at most "
-        f"{most['aleatoric']:.3f} and {most['epistemic']:.3f} at any N."
-    )
+    return f"""{series["width"]} units: against half the steps the aleatoric and the epistemic SD differ by
+    {last["aleatoric"]:.3f} and {last["epistemic"]:.3f} at N = {SIZES[-1]:,}, and by at most {most["aleatoric"]:.3f}
+    and {most["epistemic"]:.3f} at any N."""
 
 
 def _fits(series: Plain) -> Figure:

@@ -20,28 +20,25 @@ from gumdrop_experiments.pages import (
     table_of,
 )
 
-ADAPTERS = (
-    "Test nats and calibration error of each way to drop, mean and standard error over seeds; lower is better. Orange: "
-    "learned. Where a way has rates or priors to choose from, the sentences for development choose, seed by seed."
-)
+ADAPTERS = """Test nats and calibration error of each way to drop, mean and standard error over seeds; lower is
+better. Orange: learned. Where a way has rates or priors to choose from, the sentences for development choose, seed
+by seed."""
 RATES = "Learned rates of what is dropped where a network has dropout, a dot for each seed. Dotted: where all began."
-PATHS = (
-    "The rate of each path against its depth: of the linear rule that held-out images choose, and learned, by the ELBO "
-    "and at the strength that they choose; a line for each seed."
-)
+PATHS = """The rate of each path against its depth: of the linear rule that held-out images choose, and learned, by
+the ELBO and at the strength that they choose; a line for each seed."""
 PATH_SCORES = "Test nats of each way to drop paths, mean and standard error over seeds; lower is better."
 NOTES = (
-    "No pre-trained weights can be fetched where this ran. The base is a BERT of two layers of 64 that has learned the "
-    "sentiment of phrases of at most five words, and is frozen; LoRA of rank 8 on all its linear layers and a new head "
-    "learn that of sentences. What is said here need not hold for large models.",
-    "MC dropout averages 10 draws at the rates of training. Masks of ranks stand between the two maps of an adapter, "
-    "one for each example: at fixed rates, and at learned ones, as DALorRA (arXiv:2607.02182) learns them, without its "
-    "schedule. The arm 'one half, prior' has the prior of learned rates and a rate of 1/2. Laplace: the whole "
-    "Gauss-Newton matrix of adapters and head, and linearised log-odds; the sentences for development choose the "
-    "precision of its prior, from .001 to 1,000.",
-    "ResNet: eight blocks of two convolutions, 16 and 32 channels. ViT: four layers of 48 units on 16 patches. AdamW "
-    "in one cycle, the best epoch on 297 held-out images, which choose the last rate of the linear rule (.1, .3, .5) "
-    "or the strength of the entropy (1, 30, 300), too.",
+    """No pre-trained weights can be fetched where this ran. The base is a BERT of two layers of 64 that has learned
+    the sentiment of phrases of at most five words, and is frozen; LoRA of rank 8 on all its linear layers and a new
+    head learn that of sentences. What is said here need not hold for large models.""",
+    """MC dropout averages 10 draws at the rates of training. Masks of ranks stand between the two maps of an
+    adapter, one for each example: at fixed rates, and at learned ones, as DALorRA (arXiv:2607.02182) learns them,
+    without its schedule. The arm 'one half, prior' has the prior of learned rates and a rate of 1/2. Laplace: the
+    whole Gauss-Newton matrix of adapters and head, and linearised log-odds; the sentences for development choose the
+    precision of its prior, from .001 to 1,000.""",
+    """ResNet: eight blocks of two convolutions, 16 and 32 channels. ViT: four layers of 48 units on 16 patches.
+    AdamW in one cycle, the best epoch on 297 held-out images, which choose the last rate of the linear rule (.1, .3,
+    .5) or the strength of the entropy (1, 30, 300), too.""",
 )
 
 

@@ -21,15 +21,13 @@ from gumdrop_experiments.pages import (
     with_error,
 )
 
-RATES = (
-    "Learned drop probability of each layer against the number of training images, and over training on the most of "
-    "them. Good are rates that fall as data grow."
-)
+RATES = """Learned drop probability of each layer against the number of training images, and over training on the
+most of them. Good are rates that fall as data grow."""
 CURVES = "Test scores, the mean over seeds. With draws: the average of drawn functions. Lower is better in each."
 WIDTHS = "The same with other widths, one seed."
 NOTES = (
-    "Published: 98.6 % for learned rates (Gal, Hron & Kendall 2017, from memory), 98 % in a replication report, whose "
-    "rates fall as the share of the training images grows.",
+    """Published: 98.6 % for learned rates (Gal, Hron & Kendall 2017, from memory), 98 % in a replication report,
+    whose rates fall as the share of the training images grows.""",
     "Fixed dropout has the same network, prior, steps and optimiser. Its two rates are chosen for each size on a sixth "
     "of its training images, and the networks that are scored train on all of them. Nothing is chosen on test images.",
     "Smaller sets are the beginnings of one shuffled list; each seed shuffles anew.",
@@ -50,12 +48,10 @@ def page(results: Plain) -> Page:
     """Say how good learned rates are, and how good searched ones."""
     last = results["sizes"][-1]
     learned, fixed = ({score: mean_of(last[kind], "drawn", score) for score in SCORES} for kind in ("learned", "fixed"))
-    lead = (
-        f"From {last['num_data']:,} images a network of {results['settings']['layers']} that learns its rates is "
-        f"right on {learned['accuracy']:.2%} of {results['settings']['test_images']:,} test images, with an NLL "
-        f"of {learned['nll']:.4f} and a calibration error of {learned['ece']:.4f}; with the best of the fixed "
-        f"settings ({last['chosen']}) it is {fixed['accuracy']:.2%}, {fixed['nll']:.4f} and {fixed['ece']:.4f}."
-    )
+    lead = f"""From {last["num_data"]:,} images a network of {results["settings"]["layers"]} that learns its rates is
+    right on {learned["accuracy"]:.2%} of {results["settings"]["test_images"]:,} test images, with an NLL of
+    {learned["nll"]:.4f} and a calibration error of {learned["ece"]:.4f}; with the best of the fixed settings
+    ({last["chosen"]}) it is {fixed["accuracy"]:.2%}, {fixed["nll"]:.4f} and {fixed["ece"]:.4f}."""
     body: list[Picture | Table] = [
         Picture("mnist-rates", RATES, _rates(results)),
         Picture("mnist-scores", CURVES, _scores(results)),

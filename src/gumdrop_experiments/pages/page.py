@@ -50,6 +50,11 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
+def paragraph(text: str) -> str:
+    """Put text that is written over several lines into one."""
+    return " ".join(text.split())
+
+
 @dataclass(frozen=True)
 class Picture:
     """A figure with its caption."""
@@ -60,6 +65,10 @@ class Picture:
     """What you see, and what good looks like."""
     drawing: "Figure"
     """The figure."""
+
+    def __post_init__(self) -> None:
+        """Lay out the caption."""
+        object.__setattr__(self, "caption", paragraph(self.caption))
 
 
 @dataclass(frozen=True)
@@ -78,7 +87,8 @@ class Table:
     """Cells to mark with a star, as row and column, counted from 0."""
 
     def __post_init__(self) -> None:
-        """Check the shape."""
+        """Lay out the caption, and check the shape."""
+        object.__setattr__(self, "caption", paragraph(self.caption))
         for row in self.rows:
             if len(row) != len(self.columns):
                 raise ValueError(f"each of `rows` must have {len(self.columns)} cells, got {len(row)}: {list(row)}")
@@ -131,6 +141,11 @@ class Page:
     """Figures and tables, in the order of reading."""
     notes: Sequence[str] = ()
     """Protocol, sources and limits, a paragraph each."""
+
+    def __post_init__(self) -> None:
+        """Lay out the text."""
+        object.__setattr__(self, "lead", paragraph(self.lead))
+        object.__setattr__(self, "notes", [paragraph(note) for note in self.notes])
 
     @property
     def pictures(self) -> list[Picture]:

@@ -8,17 +8,16 @@ from gumdrop_experiments.harness import Plain, WithPictures
 from gumdrop_experiments.pages import Page, Picture, Table, dress, mean_and_error, subplots
 from gumdrop_experiments.pairs.study import OURS
 
-PICTURES = (
-    "A digit of each direction, the nearest training image of the other class, and what FIDO finds: the pixels that "
-    "decide between the two, and those that the answer rests on where only its own class is asked about, under a blur."
-)
+PICTURES = """A digit of each direction, the nearest training image of the other class, and what FIDO finds: the
+pixels that decide between the two, and those that the answer rests on where only its own class is asked about, under
+a blur."""
 CURVES = "Answers that have changed to the other digit, over all directions. Good is a curve that rises early."
 NOTES = (
-    "The infill is the nearest training image of the other class that the classifier calls by its name, so replacing "
-    "all pixels always changes the answer. 'FIDO, between the two', Captum's methods and the judgement see the logits "
-    "of the two classes alone; 'difference' takes the pixels in which the two pictures differ most.",
-    "Images are test images from number 1000 on that the classifier gets right, the first of each digit. FIDO's masks "
-    "are those of destruction (SDR).",
+    """The infill is the nearest training image of the other class that the classifier calls by its name, so
+    replacing all pixels always changes the answer. 'FIDO, between the two', Captum's methods and the judgement see
+    the logits of the two classes alone; 'difference' takes the pixels in which the two pictures differ most.""",
+    """Images are test images from number 1000 on that the classifier gets right, the first of each digit. FIDO's
+    masks are those of destruction (SDR).""",
 )
 
 LARGEST_SHARE = 0.4
@@ -46,8 +45,8 @@ def page(found: WithPictures) -> Page:
     count = sum(part["images"] for part in directions.values())
     return Page(
         "Which part decides between two near digits",
-        f"Replacing {100 * shares[OURS][0]:.1f} % of the pixels changes the answer, chosen by FIDO between the two "
-        f"classes; {100 * shares[best][0]:.1f} % by the best other method ({best}).",
+        f"""Replacing {100 * shares[OURS][0]:.1f} % of the pixels changes the answer, chosen by FIDO between the two
+        classes; {100 * shares[best][0]:.1f} % by the best other method ({best}).""",
         [
             Picture("pairs", PICTURES, _pictures(pictures)),
             Picture("pairs-curves", CURVES, _curves(results)),

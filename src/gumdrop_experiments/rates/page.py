@@ -24,34 +24,28 @@ from gumdrop_experiments.pages import (
 )
 from gumdrop_experiments.rates.results import ARM_LABELS, ELBO, GRID, HELD_OUT, LABELS, OFF
 
-CAPTION = (
-    "Regret: test log likelihood below that of the best of all these ways for the table, nats per row, "
-    "mean over splits. A dot for each table, hollow where test rows are a gap in an input; a bar to the worst table "
-    "with test rows at random. Short bars are good: then nobody needs to know the table before."
-)
-LARGE_CAPTION = (
-    "Large tables: gain in log likelihood of the test part on the grid, which trains six rates and takes the best on "
-    "held-out rows; standard errors over test rows. Right of 0 is better than the grid. Fixed rates of .1 and more lie "
-    "far to the left: see the tables."
-)
-ARMS_CAPTION = (
-    "Gain in log likelihood of the test part over learned rates whose one strength is chosen by held-out rows: a dot "
-    "for each table, mean over splits; a diamond for the mean over tables with its standard error. Right of 0 is "
-    "better than the default."
-)
+CAPTION = """Regret: test log likelihood below that of the best of all these ways for the table, nats per row, mean
+over splits. A dot for each table, hollow where test rows are a gap in an input; a bar to the worst table with test
+rows at random. Short bars are good: then nobody needs to know the table before."""
+LARGE_CAPTION = """Large tables: gain in log likelihood of the test part on the grid, which trains six rates and
+takes the best on held-out rows; standard errors over test rows. Right of 0 is better than the grid. Fixed rates of
+.1 and more lie far to the left: see the tables."""
+ARMS_CAPTION = """Gain in log likelihood of the test part over learned rates whose one strength is chosen by held-out
+rows: a dot for each table, mean over splits; a diamond for the mean over tables with its standard error. Right of 0
+is better than the default."""
 NOTES = (
-    "All ways share the networks (chosen by held-out rows of the training part, with the rates of the ELBO), the "
-    "number of steps and of folds, and the noise on held-out rows; they differ in their rates alone. 'No dropout' and "
-    "the fixed rates keep the prior on the weights. The grid takes of these the one with the best held-out log "
-    "likelihood, at the cost of training all. An ensemble has the networks of strength .25, those of 2 or all of "
-    "both, whichever has the best held-out log likelihood; one network has a strength of .25, 1 or 4, and 1 where the "
-    "gain is within one standard error.",
-    "A single network is the first of the ensemble, with the noise of its own held-out rows. Gaps hold out the middle "
-    "third of the rows in the order of one input. The best way is the best of the same test rows, so that regrets of a "
-    "few thousandths may be chance: standard errors over splits are in the tables.",
-    "Simulated tables of 40,000 rows and more, and MNIST, take 1,000 steps of 1,024 rows at most, where the default "
-    "takes 2,500 and more; they have one split. MNIST is a table of its images at half their width and height. From "
-    "10,000 rows on `gumdrop fit` does not choose a strength: its default is the ELBO's.",
+    """All ways share the networks (chosen by held-out rows of the training part, with the rates of the ELBO), the
+    number of steps and of folds, and the noise on held-out rows; they differ in their rates alone. 'No dropout' and
+    the fixed rates keep the prior on the weights. The grid takes of these the one with the best held-out log
+    likelihood, at the cost of training all. An ensemble has the networks of strength .25, those of 2 or all of both,
+    whichever has the best held-out log likelihood; one network has a strength of .25, 1 or 4, and 1 where the gain
+    is within one standard error.""",
+    """A single network is the first of the ensemble, with the noise of its own held-out rows. Gaps hold out the
+    middle third of the rows in the order of one input. The best way is the best of the same test rows, so that
+    regrets of a few thousandths may be chance: standard errors over splits are in the tables.""",
+    """Simulated tables of 40,000 rows and more, and MNIST, take 1,000 steps of 1,024 rows at most, where the default
+    takes 2,500 and more; they have one split. MNIST is a table of its images at half their width and height. From
+    10,000 rows on `gumdrop fit` does not choose a strength: its default is the ELBO's.""",
 )
 TITLES = {"ensemble": "Ensembles", "single": "Single networks"}
 
@@ -65,17 +59,13 @@ def page(results: Plain) -> Page:
     """Say what each way to a rate risks."""
     worst = results["ensemble"]["random"]["worst"]
     fixed = min((way for way in LABELS if way not in (OFF, ELBO, HELD_OUT, GRID)), key=lambda way: worst[way])
-    lead = (
-        f"At worst, learned rates are {worst[HELD_OUT]:.3f} nats per row below the best rate of a table where "
-        f"held-out rows set their strength, {worst[ELBO]:.3f} by the ELBO alone; no dropout is up to {worst[OFF]:.3f} "
-        f"below, a grid {worst[GRID]:.3f}, and the best of the fixed rates, {fixed}, {worst[fixed]:.3f}."
-    )
+    lead = f"""At worst, learned rates are {worst[HELD_OUT]:.3f} nats per row below the best rate of a table where
+    held-out rows set their strength, {worst[ELBO]:.3f} by the ELBO alone; no dropout is up to {worst[OFF]:.3f}
+    below, a grid {worst[GRID]:.3f}, and the best of the fixed rates, {fixed}, {worst[fixed]:.3f}."""
     if "gaps" in results["ensemble"]:
         gaps = results["ensemble"]["gaps"]["worst"]
-        lead += (
-            f" Where a stretch of an input is missing from training, learned rates lose up to {gaps[HELD_OUT]:.3f}, no "
-            f"dropout {gaps[OFF]:.3f}."
-        )
+        lead += f""" Where a stretch of an input is missing from training, learned rates lose up to
+        {gaps[HELD_OUT]:.3f}, no dropout {gaps[OFF]:.3f}."""
     body: list[Picture | Table] = []
     for name, size in (("rates", "ensemble"), ("rates-single", "single")):
         body += [Picture(name, CAPTION, _regret(results, size)), _table(results, size)]
@@ -96,10 +86,9 @@ def _large(results: Plain, size: str) -> Table:
     }
     cells: dict[str, Cell] = {"gain": cell("gain", "+.4f", error=True), "error": "{error:.4f}"}
     cells |= {"beside the grid": "{error_beside:+.2%}"}
-    caption = (
-        f"{TITLES[size]} on large tables: gain in log likelihood on the grid, nats per row (standard error over test "
-        "rows); RMSE in standard deviations of the target, or share of wrong classes; how much more than the grid's"
-    )
+    caption = f"""{TITLES[size]} on large tables: gain in log likelihood on the grid, nats per row (standard error
+    over test rows); RMSE in standard deviations of the target, or share of wrong classes; how much more than the
+    grid's"""
     return table_of(caption, records, cells, ours=lambda name: name.endswith((LABELS[ELBO], LABELS[HELD_OUT])))
 
 

@@ -8,30 +8,25 @@ from gumdrop_experiments.pages import Cell, Page, Picture, Table, dress, subplot
 from gumdrop_experiments.regularisation import PUBLISHED
 from gumdrop_experiments.regularisation.study import LAST, NETWORKS, at_the_end
 
-FIGURE = (
-    "Wrong test images after each epoch, on a logarithmic scale, without smoothing. Good is dropout that ends below no "
-    "dropout, and a learned twin that ends at or below the best fixed setting."
-)
-TABLE = (
-    "Negative log likelihoods are in nats, that in training with dropout on, over the last epoch. The tutorial's "
-    "errors are means of epochs 191 to 200 → 1,491 to 1,500 of its own record, of LeNet the latter."
-)
+FIGURE = """Wrong test images after each epoch, on a logarithmic scale, without smoothing. Good is dropout that ends
+below no dropout, and a learned twin that ends at or below the best fixed setting."""
+TABLE = """Negative log likelihoods are in nats, that in training with dropout on, over the last epoch. The
+tutorial's errors are means of epochs 191 to 200 → 1,491 to 1,500 of its own record, of LeNet the latter."""
 NOTES = (
-    "As in the tutorial: inputs in [0, 1], PyTorch's initialisation, batches of 128, plain gradient descent at a "
-    "constant rate, .1 for the perceptrons, no weight decay, fixed masks on the pixels and the first hidden layer "
-    "only. What differs: it trains for 1,500 epochs, here are fewer; and LeNet has a learning rate of .01 there "
-    "and of .1 here, so that an epoch goes about as far as ten (`--lenet-lr 0.01 --lenet-epochs 1500` is as "
-    "written).",
-    "Hinton et al. 2012, where the tutorial's settings come from, have 160 errors without dropout, 130 with half of "
-    "the hidden units dropped and 110 with a fifth of the inputs dropped as well, after thousands of epochs, with a "
-    "bound on the norm of weights, momentum and a falling learning rate (all from memory).",
-    "Learned rates: a site in front of every layer that reads more than one channel, the last included, as the method "
-    "has it. All start at .5, where a posterior knows least, with a learning rate of 1, so that they follow the "
-    "weights within epochs. The prior is the library's default for classes. LeNet's learned twin drops channels before "
-    "the second convolution and single units before both dense layers, where the fixed one drops channels before the "
-    "first of these.",
-    "Test images are only counted, never chosen on. Order of batches and seed of the weights are the same for all; one "
-    "seed. Counts of about 100 errors have a standard deviation of about 10 by chance of the test images alone.",
+    """As in the tutorial: inputs in [0, 1], PyTorch's initialisation, batches of 128, plain gradient descent at a
+    constant rate, .1 for the perceptrons, no weight decay, fixed masks on the pixels and the first hidden layer
+    only. What differs: it trains for 1,500 epochs, here are fewer; and LeNet has a learning rate of .01 there and of
+    .1 here, so that an epoch goes about as far as ten (`--lenet-lr 0.01 --lenet-epochs 1500` is as written).""",
+    """Hinton et al. 2012, where the tutorial's settings come from, have 160 errors without dropout, 130 with half of
+    the hidden units dropped and 110 with a fifth of the inputs dropped as well, after thousands of epochs, with a
+    bound on the norm of weights, momentum and a falling learning rate (all from memory).""",
+    """Learned rates: a site in front of every layer that reads more than one channel, the last included, as the
+    method has it. All start at .5, where a posterior knows least, with a learning rate of 1, so that they follow the
+    weights within epochs. The prior is the library's default for classes. LeNet's learned twin drops channels before
+    the second convolution and single units before both dense layers, where the fixed one drops channels before the
+    first of these.""",
+    """Test images are only counted, never chosen on. Order of batches and seed of the weights are the same for all;
+    one seed. Counts of about 100 errors have a standard deviation of about 10 by chance of the test images alone.""",
 )
 
 FAMILIES = {"perceptron": "dense, 2 x 800 tanh", "lenet": "LeNet"}
@@ -83,20 +78,16 @@ def _rates(network: Plain) -> str:
 def _strengths(network: Plain) -> Table:
     scores = network["held_out_nll"]
     rows = [[strength, f"{nll:.4f}"] for strength, nll in scores.items()]
-    caption = (
-        f"{network['label']}: negative log likelihood of held-out training images by strength, in nats, mean of "
-        f"the last {LAST} epochs. The lowest is chosen, and the network trained again on all training images."
-    )
+    caption = f"""{network["label"]}: negative log likelihood of held-out training images by strength, in nats, mean
+    of the last {LAST} epochs. The lowest is chosen, and the network trained again on all training images."""
     ours = [list(scores).index(f"{network['strength']:g}")]
     return Table(caption, ("strength", "NLL on held-out images"), rows, ours)
 
 
 def _masks(masks: Plain) -> str:
-    return (
-        f"The perceptron with both kinds of dropout was trained twice for {masks['steps']} steps from the same "
-        "random numbers, with masks from `nn.Dropout` and with masks by hand, x times a draw of 0 or 1 over 1 - p: "
-        f"the losses of a step differ by {masks['largest_difference']:.1g} nats at most."
-    )
+    return f"""The perceptron with both kinds of dropout was trained twice for {masks["steps"]} steps from the same
+    random numbers, with masks from `nn.Dropout` and with masks by hand, x times a draw of 0 or 1 over 1 - p: the
+    losses of a step differ by {masks["largest_difference"]:.1g} nats at most."""
 
 
 def _ticks(low: float, high: float) -> list[int]:

@@ -8,17 +8,15 @@ from gumdrop_experiments.pages import GREY, Page, Picture, Table, cell, dots, dr
 from gumdrop_experiments.tables.page import COST, COVERED, LABELS, PEERS, methods_table
 from gumdrop_experiments.tables.study import OURS
 
-CAPTION = (
-    "Test RMSE, and negative log likelihood of the Gaussian with the predicted mean and variance: mean and standard "
-    "error over seeds, less is better. Below the line: published means of five seeds. Numbers at the edge are too far "
-    "to show."
-)
+CAPTION = """Test RMSE, and negative log likelihood of the Gaussian with the predicted mean and variance: mean and
+standard error over seeds, less is better. Below the line: published means of five seeds. Numbers at the edge are too
+far to show."""
 NOTES = (
-    "One split, train_test_split(test_size=0.2, random_state=0); inputs and target standardised by its training part. "
-    "The seeds are those of the models, so a standard error says nothing of other splits. Nothing was chosen on the "
-    "test part. Columns that are no inputs of the rentals: casual, registered, instant, dteday.",
-    "Published: the results in scikit-learn-contrib/bde (commit 4bcfcac1); their seconds are wall-clock time of "
-    "another machine. * Its standard deviation is its RMSE on the test rows, a gift.",
+    """One split, train_test_split(test_size=0.2, random_state=0); inputs and target standardised by its training
+    part. The seeds are those of the models, so a standard error says nothing of other splits. Nothing was chosen on
+    the test part. Columns that are no inputs of the rentals: casual, registered, instant, dteday.""",
+    """Published: the results in scikit-learn-contrib/bde (commit 4bcfcac1); their seconds are wall-clock time of
+    another machine. * Its standard deviation is its RMSE on the test rows, a gift.""",
     "NLL is that of one Gaussian, as published; log likelihood is that of the predicted density, often a mixture.",
     *PEERS,
 )
@@ -55,11 +53,9 @@ def _table(name: str, each: Plain) -> Table:
         **COVERED,
         **COST,
     }
-    caption = (
-        f"{name}: {each['rows']:,} rows, {each['columns']} inputs, {each['seeds']} seeds, in SD of the target; "
-        "standard error in brackets; share of rows inside their intervals in %; seconds of one core to train and "
-        "predict, and memory at most beside what was held before: medians over seeds"
-    )
+    caption = f"""{name}: {each["rows"]:,} rows, {each["columns"]} inputs, {each["seeds"]} seeds, in SD of the
+    target; standard error in brackets; share of rows inside their intervals in %; seconds of one core to train and
+    predict, and memory at most beside what was held before: medians over seeds"""
     theirs = [
         [f"published: {label}", f"{rmse}", f"{nll}", *[""] * 5, f"{seconds:g}", ""]
         for label, (rmse, nll, seconds) in each["published"].items()

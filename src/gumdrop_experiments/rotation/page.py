@@ -8,25 +8,22 @@ from gumdrop.views import plots
 from gumdrop_experiments.harness import Plain, WithPictures
 from gumdrop_experiments.pages import Page, Picture, Table, dress, legend_below, subplots
 
-SCATTER = (
-    "A test image of a 1 (number 9978), turned. Each point is one drawn function: what goes into the softmax for three "
-    "classes, and what comes out. Good is a spread that overlaps where the answer changes."
-)
-ENTROPY = (
-    "The entropy of the averaged prediction, and its parts; dotted, that of the network with dropout off. Good is an "
-    "entropy that rises where the answer changes. The mutual information is the part that more data would remove."
-)
+SCATTER = """A test image of a 1 (number 9978), turned. Each point is one drawn function: what goes into the softmax
+for three classes, and what comes out. Good is a spread that overlaps where the answer changes."""
+ENTROPY = """The entropy of the averaged prediction, and its parts; dotted, that of the network with dropout off.
+Good is an entropy that rises where the answer changes. The mutual information is the part that more data would
+remove."""
 PREDICTED = "What each network says, angle by angle from left to right, and the entropy in nats at the first angle."
 TELLING = (
     "Digits told from pictures that are none: area under the curve (AUROC) of each kind of uncertainty; 1 is perfect."
 )
 NOTES = (
-    "After Xu, Zhao & Zhao's tutorial, which shows this digit to the networks of `regularisation` after 1,500 epochs "
-    "of gradient descent, prints their answers with dropout off, and has figures of the points. The command says how "
-    "they are trained here.",
-    "Pictures that are none are made of digits: pixels in one random order; left halves of digits beside right halves "
-    "of others, some of which happen to be digits; and negatives. A folder of idx files (letters, clothes) can be "
-    "given with --others.",
+    """After Xu, Zhao & Zhao's tutorial, which shows this digit to the networks of `regularisation` after 1,500
+    epochs of gradient descent, prints their answers with dropout off, and has figures of the points. The command
+    says how they are trained here.""",
+    """Pictures that are none are made of digits: pixels in one random order; left halves of digits beside right
+    halves of others, some of which happen to be digits; and negatives. A folder of idx files (letters, clothes) can
+    be given with --others.""",
 )
 
 PUBLISHED = {"perceptron-both": "1 1 1 1 1 3 3 7 7 7 7 7", "lenet-half": "1 1 1 1 1 1 7 7 7 7 7 7"}

@@ -24,25 +24,23 @@ from gumdrop_experiments.pages import (
 )
 from gumdrop_experiments.rows.results import GRID, LABELS, LEARNED, OFF, PRIORS, VERDICTS, Gain, verdict
 
-NATS = (
-    "Test NLL in nats a row against the number of rows, held-out ones included; lower is better. A line is the mean "
-    "over seeds, its band goes from the best seed to the worst. 'Grid' is the best of none, .1, .3 and .5 by held-out "
-    "rows."
-)
+NATS = """Test NLL in nats a row against the number of rows, held-out ones included; lower is better. A line is the
+mean over seeds, its band goes from the best seed to the worst. 'Grid' is the best of none, .1, .3 and .5 by held-out
+rows."""
 CHANGES = {"noisy": "digits with noise", "moved": "moved digits"}
 NOTES = (
-    "All ways of a size share the rows, the initial weights, the number of steps and the optimiser (AdamW in one cycle "
-    "of the learning rate). A fifth of the rows, at most 1,000, is held out of training: it chooses the epoch that is "
-    "kept and the grid's rate. Test rows choose nothing.",
-    "A fixed rate is the same in front of all layers. The prior is the default of the objective; with fixed rates it "
-    "is a penalty on squared weights, whose share in the loss falls with 1/N on the tables, as that of the entropy of "
-    "the masks does everywhere. On digits the cap on what weights may cost a row holds at all sizes, and it does not "
-    "fall.",
-    "Digits: noise with an SD of .45 of the brightest pixel; moved by two pixels to the right and two down. Tables: "
-    "inputs and targets in units of the whole training part, a test part of its own for each seed; networks say mean "
-    "and variance.",
-    "All ways have the same number of rows, and take what they hold out from these. With a third of this learning rate "
-    "all ways but no dropout do worse on 1,000 digits.",
+    """All ways of a size share the rows, the initial weights, the number of steps and the optimiser (AdamW in one
+    cycle of the learning rate). A fifth of the rows, at most 1,000, is held out of training: it chooses the epoch
+    that is kept and the grid's rate. Test rows choose nothing.""",
+    """A fixed rate is the same in front of all layers. The prior is the default of the objective; with fixed rates
+    it is a penalty on squared weights, whose share in the loss falls with 1/N on the tables, as that of the entropy
+    of the masks does everywhere. On digits the cap on what weights may cost a row holds at all sizes, and it does
+    not fall.""",
+    """Digits: noise with an SD of .45 of the brightest pixel; moved by two pixels to the right and two down. Tables:
+    inputs and targets in units of the whole training part, a test part of its own for each seed; networks say mean
+    and variance.""",
+    """All ways have the same number of rows, and take what they hold out from these. With a third of this learning
+    rate all ways but no dropout do worse on 1,000 digits.""",
 )
 LOOKS = {
     OFF: ("none", INK, "-"),
@@ -120,10 +118,8 @@ def _scores(sizes: Sequence[tuple[list[str], Plain]], prior: str) -> Table:
         best.add((len(rows), 2 + nll.index(min(nll))))
         cells = [with_error(pair) if len(size["seeds"]) > 1 else f"{pair[0]:.3f}" for pair in nll]
         rows.append([*heads, *cells, _gain(size["gains"][prior]["test"][GRID])])
-    caption = (
-        f"Test NLL {PRIORS[prior]}, mean over seeds (standard error); and what learned rates gain on the grid, with "
-        "its 95 % interval over seeds."
-    )
+    caption = f"""Test NLL {PRIORS[prior]}, mean over seeds (standard error); and what learned rates gain on the
+    grid, with its 95 % interval over seeds."""
     return Table(caption, ["", "rows", *LABELS.values(), "gain"], rows, best=best)
 
 

@@ -8,17 +8,16 @@ from gumdrop_experiments.pages import GREY, Page, Picture, Table, dress, legend_
 from gumdrop_experiments.rates.results import ELBO, GRID, HELD_OUT, OFF
 from gumdrop_experiments.shift.study import ALL, LABELS, PLAIN, SHIFTS, SIZES
 
-CAPTION = (
-    "Test NLL of images as they are (left end of each panel) and at five steps of three shifts; single networks above, "
-    "the mean of five, and ensembles below. Lower is better. The grid, which is one of the fixed rates, is not drawn."
-)
+CAPTION = """Test NLL of images as they are (left end of each panel) and at five steps of three shifts; single
+networks above, the mean of five, and ensembles below. Lower is better. The grid, which is one of the fixed rates, is
+not drawn."""
 NOTES = (
     "All ways share the network (784-128-128-10, ReLU), the prior N(0, 1) on each weight, initial weights, folds and "
     "number of steps; each network keeps its best epoch on a fifth of the images, which it does not train on. These "
     "images also choose the grid's rate and the strength (.25, 1 or 4); a single network chooses by its own fifth.",
     "The last row costs what the choice of the strength costs: three times as many networks are trained.",
-    "Standard errors of ensembles are over test images, and do not hold what another training would change; those of "
-    "single networks are over five networks.",
+    """Standard errors of ensembles are over test images, and do not hold what another training would change; those
+    of single networks are over five networks.""",
 )
 
 LOOKS = {
@@ -36,13 +35,11 @@ def page(results: Plain) -> Page:
     """Say what each way is worth where images change."""
     on = results["ensemble"]["gain_on"]
     gains, plain = on[OFF], on[PLAIN]
-    lead = (
-        "Over all shifts an ensemble with learned rates gains "
-        f"{gains[ELBO][ALL][0]:+.3f} nats per image on one without dropout by the ELBO, and "
-        f"{gains[HELD_OUT][ALL][0]:+.3f} with the strength that held-out images chose; fixed rates gain "
-        f"{gains['0.1'][ALL][0]:+.3f} (.1) and {gains['0.2 / 0.5'][ALL][0]:+.3f} (.2 and .5). On an ensemble without "
-        f"dropout of three times as many networks the strength by held-out images gains {plain[HELD_OUT][ALL][0]:+.3f}."
-    )
+    lead = f"""Over all shifts an ensemble with learned rates gains {gains[ELBO][ALL][0]:+.3f} nats per image on one
+    without dropout by the ELBO, and {gains[HELD_OUT][ALL][0]:+.3f} with the strength that held-out images chose;
+    fixed rates gain {gains["0.1"][ALL][0]:+.3f} (.1) and {gains["0.2 / 0.5"][ALL][0]:+.3f} (.2 and .5). On an
+    ensemble without dropout of three times as many networks the strength by held-out images gains
+    {plain[HELD_OUT][ALL][0]:+.3f}."""
     body: list[Picture | Table] = [
         Picture("shift", CAPTION, _curves(results)),
         *(_scores(results, size) for size in SIZES),
@@ -54,11 +51,10 @@ def page(results: Plain) -> Page:
 def _chosen(results: Plain) -> str:
     chosen = results["chosen"]
     rates = "; ".join(f"{s}: {', '.join(f'{p:.3f}' for p in each)}" for s, each in results["rates"].items())
-    return (
-        f"Held-out images chose {LABELS[chosen['ensemble'][GRID]]} and the strength {chosen['ensemble'][HELD_OUT]:g} "
-        f"for ensembles; for single networks {', '.join(LABELS[way] for way in chosen['single'][GRID])}, and "
-        f"{', '.join(f'{s:g}' for s in chosen['single'][HELD_OUT])}. Learned rates by strength: {rates}."
-    )
+    return f"""Held-out images chose {LABELS[chosen["ensemble"][GRID]]} and the strength
+    {chosen["ensemble"][HELD_OUT]:g} for ensembles; for single networks
+    {", ".join(LABELS[way] for way in chosen["single"][GRID])}, and
+    {", ".join(f"{s:g}" for s in chosen["single"][HELD_OUT])}. Learned rates by strength: {rates}."""
 
 
 def _scores(results: Plain, size: str) -> Table:

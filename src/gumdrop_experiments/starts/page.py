@@ -10,22 +10,19 @@ from gumdrop_experiments.harness import Plain
 from gumdrop_experiments.pages import Page, Picture, Table, dress, legend_below, log_ticks, subplots, with_error
 from gumdrop_experiments.starts.study import LEARNED, LENGTHS, STARTS
 
-FROM_STARTS = (
-    "The rate of each layer over training, from each start, median over splits; dotted with a fifth of the steps. Good "
-    "are lines that end at one place: then nobody needs to choose a start. Rates below 1e-4 stand at the edge."
-)
-TEMPERATURES = (
-    "Against the temperature of the relaxed masks, the default of .1 marked; the star is a temperature that is learned "
-    "with the weights. Predictions draw hard masks in all of them. Good are training rows that are worth the same "
-    "under both kinds of masks: then training minimises what predictions will do."
-)
+FROM_STARTS = """The rate of each layer over training, from each start, median over splits; dotted with a fifth of
+the steps. Good are lines that end at one place: then nobody needs to choose a start. Rates below 1e-4 stand at the
+edge."""
+TEMPERATURES = """Against the temperature of the relaxed masks, the default of .1 marked; the star is a temperature
+that is learned with the weights. Predictions draw hard masks in all of them. Good are training rows that are worth
+the same under both kinds of masks: then training minimises what predictions will do."""
 NOTES = (
-    "Numbers: 2 x 50 units, the weak prior, one level of noise that follows a tenth of the training rows; classes: 2 x "
-    "128 units and a prior N(0, 1) on each weight. AdamW in one cycle of the learning rate, the same for weights and "
-    "rates. The same split has the same initial weights under all starts and temperatures.",
-    "Gain: log likelihood of the test part less that of the default (start .1, temperature .1), split by split, with "
-    "its standard error over splits. Predictions average 50 hard masks; 'relaxed' and 'hard' are the NLL of training "
-    "rows after training, each row under one mask of its own, over 20 masks of either kind.",
+    """Numbers: 2 x 50 units, the weak prior, one level of noise that follows a tenth of the training rows; classes:
+    2 x 128 units and a prior N(0, 1) on each weight. AdamW in one cycle of the learning rate, the same for weights
+    and rates. The same split has the same initial weights under all starts and temperatures.""",
+    """Gain: log likelihood of the test part less that of the default (start .1, temperature .1), split by split,
+    with its standard error over splits. Predictions average 50 hard masks; 'relaxed' and 'hard' are the NLL of
+    training rows after training, each row under one mask of its own, over 20 masks of either kind.""",
 )
 
 LAYERS = ("inputs", "hidden 1", "hidden 2")
@@ -48,11 +45,9 @@ def _lead(results: Plain) -> str:
     spreads = ", ".join(f"{max(each) - min(each):.3f} on {name}" for name, each in gains.items())
     at = {t: [found["temperatures"][t] for found in results.values()] for t in ("0.1", "1")}
     most = {t: max(each["hard_nll"] - each["relaxed_nll"] for each in of_sets) for t, of_sets in at.items()}
-    return (
-        f"Mean log likelihoods of the best and the worst start differ by {spreads}, nats a row. Under the hard masks "
-        f"of a prediction, training rows lose up to {most['0.1']:.3f} nats on what training believed at t = .1, and "
-        f"up to {most['1']:.3f} at t = 1."
-    )
+    return f"""Mean log likelihoods of the best and the worst start differ by {spreads}, nats a row. Under the hard
+    masks of a prediction, training rows lose up to {most["0.1"]:.3f} nats on what training believed at t = .1, and
+    up to {most["1"]:.3f} at t = 1."""
 
 
 def _cells(each: Plain, calibration: str) -> list[str]:

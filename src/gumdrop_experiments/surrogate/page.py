@@ -19,15 +19,13 @@ from gumdrop_experiments.pages import (
 )
 from gumdrop_experiments.surrogate.study import FIXED, LEARNED, PROCESS, SOBOL
 
-CAPTION = (
-    "Best value so far above the minimum (simple regret) against evaluations: mean over the seeds, and a band of one "
-    "standard error. Lower is better; all ways start from the same points."
-)
+CAPTION = """Best value so far above the minimum (simple regret) against evaluations: mean over the seeds, and a band
+of one standard error. Lower is better; all ways start from the same points."""
 NOTES = (
     "Branin's function has 2 inputs, Hartmann's and Levy's 6, Ackley's 10 (each from -5 to 10).",
-    "After every two evaluations each way picks two points, where joint qLogEI is largest. Networks: five of 2 x 64, "
-    "trained on from where they are with learned noise, and 20 functions drawn anew; the improvement of a function is "
-    "over its own best among the evaluated points. The Gaussian process: `SingleTaskGP` as it comes, fitted anew.",
+    """After every two evaluations each way picks two points, where joint qLogEI is largest. Networks: five of 2 x
+    64, trained on from where they are with learned noise, and 20 functions drawn anew; the improvement of a function
+    is over its own best among the evaluated points. The Gaussian process: `SingleTaskGP` as it comes, fitted anew.""",
     "Learned and fixed rates differ in nothing else. Settings were chosen on other functions and another seed.",
 )
 LOOKS = {LEARNED: (ORANGE, "-"), FIXED: (BLUE, "-"), PROCESS: (GREEN, "-"), SOBOL: (GREY, ":")}

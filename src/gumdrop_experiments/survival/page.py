@@ -9,11 +9,11 @@ from gumdrop_experiments.survival.study import OURS, PEERS
 
 CAPTION = "Integrated Brier score: mean and standard error over the splits. Less is better."
 NOTES = (
-    "Scores: gumdrop.metrics.integrated_brier between the .1 and the .9 quantile of the test times, weighted by the "
-    "Kaplan-Meier estimate of the censoring of the test rows; Antolini's concordance; D-calibration over all folds of "
-    "one order of the rows, where each row is tested once: below .05 the probabilities are off.",
-    "Ahead: the Brier score of the model less that of gumdrop in the same split, with its standard error. The splits "
-    "share rows, so that it is a little too small.",
+    """Scores: gumdrop.metrics.integrated_brier between the .1 and the .9 quantile of the test times, weighted by the
+    Kaplan-Meier estimate of the censoring of the test rows; Antolini's concordance; D-calibration over all folds of
+    one order of the rows, where each row is tested once: below .05 the probabilities are off.""",
+    """Ahead: the Brier score of the model less that of gumdrop in the same split, with its standard error. The
+    splits share rows, so that it is a little too small.""",
     "The number of steps, and that held-out rows pick the epoch, were chosen with the first split of gbsg2 in sight.",
 )
 LEVEL = 0.05
@@ -24,10 +24,8 @@ def page(results: Plain) -> Page:
     ahead = {name: [each["methods"][peer]["ours_ahead"] for peer in PEERS] for name, each in results.items()}
     level = [name for name, gaps in ahead.items() if not any(gap < -error for gap, error in gaps)]
     off = [name for name, each in results.items() if min(each["methods"][OURS]["calibration"]) < LEVEL]
-    lead = (
-        f"Not behind Cox and the survival forest by more than a standard error in the integrated Brier score: "
-        f"{len(level)} of {len(results)} sets. D-calibration is not rejected on {len(results) - len(off)}."
-    )
+    lead = f"""Not behind Cox and the survival forest by more than a standard error in the integrated Brier score:
+    {len(level)} of {len(results)} sets. D-calibration is not rejected on {len(results) - len(off)}."""
     tables = [_table(name, each) for name, each in results.items()]
     return Page("Survival times", lead, [Picture("survival", CAPTION, _figure(results)), *tables], NOTES)
 

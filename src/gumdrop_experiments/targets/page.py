@@ -9,14 +9,12 @@ from gumdrop_experiments.harness import Plain
 from gumdrop_experiments.pages import Page, Picture, dots, edges_of, panels_of, table_of, with_error
 from gumdrop_experiments.targets.study import ALONE, TOGETHER
 
-CAPTION = (
-    "What the correlation of the noise gains on independent noise, split by split, with the standard error; further "
-    "right is better. Left: joint log density of all targets of a row, in nats. Right: energy score, in %."
-)
+CAPTION = """What the correlation of the noise gains on independent noise, split by split, with the standard error;
+further right is better. Left: joint log density of all targets of a row, in nats. Right: energy score, in %."""
 NOTES = (
-    "One fit of `ConcreteDropoutRegressor` for each split; the same networks are scored with the correlation that "
-    "their held-out rows found, and with none. Where these rows are not more likely with it there is none. Drawn "
-    "functions move several targets at once in both.",
+    """One fit of `ConcreteDropoutRegressor` for each split; the same networks are scored with the correlation that
+    their held-out rows found, and with none. Where these rows are not more likely with it there is none. Drawn
+    functions move several targets at once in both.""",
     "Targets are divided by their spread in training, for densities and energy scores alike.",
     "Ellipsoids are those of a Gaussian with the predicted mean and covariance.",
 )
@@ -51,10 +49,8 @@ def _score(way: str, score: str, each: Plain) -> str:
 
 def _lead(results: Plain) -> str:
     count, ahead = len(results["sets"]), results["ahead"]
-    return (
-        f"With the correlation of their noise several targets have a higher joint density on {ahead['log_density']} of "
-        f"{count} sets, and a lower energy score on {ahead['energy']}."
-    )
+    return f"""With the correlation of their noise several targets have a higher joint density on
+    {ahead["log_density"]} of {count} sets, and a lower energy score on {ahead["energy"]}."""
 
 
 def _gains(sets: Plain) -> Figure:

@@ -12,11 +12,11 @@ from gumdrop_experiments.transformers.study import SCORES, VARIANTS
 COMPARED = "Mean and standard error over seeds; test data, with draws unless it says so."
 RATES = "Learned rates of the epoch that is kept, a dot for each seed. Dotted: where all began."
 NOTES = (
-    "All variants have their sites at the same places, under the same prior, with masks that all tokens of a sentence "
-    "share. The fixed dropout of attention probabilities is off: it drops no weight, so no posterior belongs to it and "
-    "its rate cannot be learned by this objective.",
-    "Sums are written by this program ('seventeen plus four is twenty-one.'), different ones to train, to choose the "
-    "epoch and to test.",
+    """All variants have their sites at the same places, under the same prior, with masks that all tokens of a
+    sentence share. The fixed dropout of attention probabilities is off: it drops no weight, so no posterior belongs
+    to it and its rate cannot be learned by this objective.""",
+    """Sums are written by this program ('seventeen plus four is twenty-one.'), different ones to train, to choose
+    the epoch and to test.""",
 )
 
 PLACES = {
@@ -46,14 +46,11 @@ def _lead(results: Plain) -> str:
 
     others = [variant for variant in VARIANTS if variant != "learned"]
     fixed = min(others, key=lambda variant: mean("reviews", variant, "nll"))
-    return (
-        f"A small BERT on film reviews: {mean('reviews', 'learned', 'accuracy'):.1f} % right and "
-        f"{mean('reviews', 'learned', 'nll'):.3f} nats with learned rates; "
-        f"{mean('reviews', fixed, 'accuracy'):.1f} % and {mean('reviews', fixed, 'nll'):.3f} nats with the best "
-        f"fixed setting by test likelihood ({fixed}). A small GPT on sums in words: "
-        f"{mean('sums', 'learned', 'nll'):.4f} nats per character with learned rates, "
-        f"{min(mean('sums', variant, 'nll') for variant in others):.4f} with the best fixed."
-    )
+    return f"""A small BERT on film reviews: {mean("reviews", "learned", "accuracy"):.1f} % right and
+    {mean("reviews", "learned", "nll"):.3f} nats with learned rates; {mean("reviews", fixed, "accuracy"):.1f} % and
+    {mean("reviews", fixed, "nll"):.3f} nats with the best fixed setting by test likelihood ({fixed}). A small GPT on
+    sums in words: {mean("sums", "learned", "nll"):.4f} nats per character with learned rates,
+    {min(mean("sums", variant, "nll") for variant in others):.4f} with the best fixed."""
 
 
 def _table(task: str, variants: Plain) -> Table:

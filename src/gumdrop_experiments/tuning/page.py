@@ -10,10 +10,8 @@ from gumdrop_experiments.pages import Cell, Page, Picture, Table, dots, panels_o
 from gumdrop_experiments.tuning.study import DEFAULT
 
 LEAD = "Each variant changes one thing of the default. None of it has seen a test row of the UCI splits."
-GAINS = (
-    "Log likelihood of held-out rows less that of the default, in nats per row, mean and standard error over splits; "
-    "left of the line is worse. Numbers at the edge are too far to show."
-)
+GAINS = """Log likelihood of held-out rows less that of the default, in nats per row, mean and standard error over
+splits; left of the line is worse. Numbers at the edge are too far to show."""
 EDGES = (-0.3, 0.1)
 
 

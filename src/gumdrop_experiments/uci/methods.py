@@ -93,12 +93,12 @@ def single(
     return Outcome(in_units(mixed, work.splits), rates, seconds, passes, [])
 
 
+_paper = partial(single, heteroscedastic=True, lengthscale=PAPER_LENGTHSCALE)
+
+
 def deep_ensemble(work: Work) -> Outcome:
     """Mix five networks without dropout, each trained on all rows for as long as published (arXiv:1612.01474)."""
-    epochs, members = 40, 5
-    return single(
-        work, heteroscedastic=True, dropout=False, members=members, epochs=epochs, lengthscale=PAPER_LENGTHSCALE
-    )
+    return _paper(work, dropout=False, members=5, epochs=40)
 
 
 def _train(
@@ -142,10 +142,8 @@ def _grid(work: Work) -> Outcome:
     settings = grid_settings(work.name, work.splits)
     generator = torch.Generator().manual_seed(work.seed)
     orders = [torch.randperm(len(split.x_train), generator=generator) for split in work.splits]
-    inner = [
-        split.part(order[len(order) // 5 :], order[: len(order) // 5])
-        for split, order in zip(work.splits, orders, strict=True)
-    ]
+    pairs = zip(work.splits, orders, strict=True)
+    inner = [split.part(*order.tensor_split([len(order) // 5])[::-1]) for split, order in pairs]
     _, epochs = work.schedule
     train = partial(_train, work, epochs=epochs, lengthscale=PAPER_LENGTHSCALE)
     with seeded(work.seed):
@@ -153,12 +151,9 @@ def _grid(work: Work) -> Outcome:
         final = [[fixed_network(split, *setting) for setting in settings] for split in work.splits]
     searched = [split for split in inner for _ in settings]
     _, search_seconds = train(candidates, searched, "search")
-    scores = torch.tensor(
-        [
-            predict_regression(model, split.x_test, num_samples=100, seed=work.seed).log_prob(split.y_test).mean()
-            for model, split in zip(candidates, searched, strict=True)
-        ]
-    )
+    predict = partial(predict_regression, num_samples=100, seed=work.seed)
+    tried = zip(candidates, searched, strict=True)
+    scores = torch.tensor([predict(model, part.x_test).log_prob(part.y_test).mean() for model, part in tried])
     best = scores.view(len(work.splits), len(settings)).argmax(1).tolist()
     models = [each[i] for each, i in zip(final, best, strict=True)]
     _, refit_seconds = train(models, work.splits, "refit")
@@ -174,10 +169,9 @@ def _in_turn(work: Work, passes: Sequence[Sequence[str]]) -> Outcome:
     Each pass trains what it names and leaves the rest. Networks of which a part stays as it is cannot be stacked, so
     they train split by split.
     """
+    build = partial(mlp, hidden=(50, 50, 50), homoscedastic_noise=True)
     with seeded(work.seed):
-        models = [
-            mlp(split.x_train.shape[1], 1, hidden=(50, 50, 50), homoscedastic_noise=True) for split in work.splits
-        ]
+        models = [build(split.x_train.shape[1], 1) for split in work.splits]
     lengthscale: Lengthscale = "weak"
     speed = (LR, LR)
     if work.regularisers is not None:
@@ -210,6 +204,8 @@ def _in_turn(work: Work, passes: Sequence[Sequence[str]]) -> Outcome:
     return Outcome(in_units(predictions, work.splits), rates, seconds, seen, [])
 
 
+_THREE_PASS = partial(_in_turn, passes=(("weights",), ("noise",), ("rates",)))
+_TWO_PASS = partial(_in_turn, passes=(("weights", "rates"), ("noise",)))
 METHODS: dict[str, Method] = {
     "chosen": Method("gumdrop, networks chosen by held-out rows", chosen),
     "gumdrop": Method("gumdrop, 5 members of 2 x 50", ensemble),
@@ -217,21 +213,11 @@ METHODS: dict[str, Method] = {
     "dropout-off": Method("the same 5 members, dropout off", partial(ensemble, dropout=False)),
     "grid": Method("fixed dropout, grid search", _grid),
     "no-dropout": Method("no dropout", partial(single, dropout=False, lengthscale=PAPER_LENGTHSCALE)),
-    "paper": Method(
-        "learned dropout, paper's setting", partial(single, heteroscedastic=True, lengthscale=PAPER_LENGTHSCALE)
-    ),
+    "paper": Method("learned dropout, paper's setting", _paper),
     "deep-ensemble": Method("deep ensemble of 5", deep_ensemble),
     "peer": Method("package concretedropout", peer),
-    "three-pass": Method(
-        "three passes, Gamma prior (3 layers)",
-        partial(_in_turn, passes=(("weights",), ("noise",), ("rates",))),
-        default=False,
-    ),
-    "two-pass": Method(
-        "two passes, weights and rates, then noise (3 layers)",
-        partial(_in_turn, passes=(("weights", "rates"), ("noise",))),
-        default=False,
-    ),
+    "three-pass": Method("three passes, Gamma prior (3 layers)", _THREE_PASS, default=False),
+    "two-pass": Method("two passes, weights and rates, then noise (3 layers)", _TWO_PASS, default=False),
 }
 """All methods, by the names that ``--methods`` takes."""
 

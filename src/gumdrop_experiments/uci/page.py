@@ -29,26 +29,26 @@ from gumdrop_experiments.uci.methods import METHODS
 from gumdrop_experiments.uci.study import OURS, REFERENCE
 
 CAPTIONS = {
-    "uci-log-likelihood": "Test log likelihood, nats per row, higher is better: mean and standard error over splits. "
-    "Lines: published.",
-    "uci-rmse": "Test RMSE in units of the target, lower is better: mean and standard error over splits. Lines: "
-    "published.",
-    "uci-coverage": "Share of test rows inside their central intervals, less what it should be: 0 is calibrated; the "
-    "band is the 88 to 92 % that was wanted of the 90 % interval. Gaps beyond 15 points stand as numbers.",
-    "uci-rates": "Learned drop probability of each layer over the splits: a dot for each split, a bar at the median. "
-    "Layer 1 drops inputs.",
-    "uci-cost": "What a method gains over the grid search, against what it costs: rows through a network in training, "
-    "as a ratio to the grid search. Up and left is better; what lies far below stands on the lower edge, see the "
-    "tables.",
+    "uci-log-likelihood": """Test log likelihood, nats per row, higher is better: mean and standard error over
+    splits. Lines: published.""",
+    "uci-rmse": """Test RMSE in units of the target, lower is better: mean and standard error over splits. Lines:
+    published.""",
+    "uci-coverage": """Share of test rows inside their central intervals, less what it should be: 0 is calibrated;
+    the band is the 88 to 92 % that was wanted of the 90 % interval. Gaps beyond 15 points stand as numbers.""",
+    "uci-rates": """Learned drop probability of each layer over the splits: a dot for each split, a bar at the
+    median. Layer 1 drops inputs.""",
+    "uci-cost": """What a method gains over the grid search, against what it costs: rows through a network in
+    training, as a ratio to the grid search. Up and left is better; what lies far below stands on the lower edge, see
+    the tables.""",
 }
 NOTES = (
-    "All networks are 2 x 50 ReLU with the same batches and passes (about 2,500 steps), except the deep ensemble, "
-    "which stops after 40 passes as published, and the schemes of two and three passes, which have three layers. "
-    "Inputs and targets are standardised by the training part. The default holds out a tenth of the training rows for "
-    "each member and sees no test row; its settings were chosen on training parts (docs/method.md).",
-    "The grid search has the published rates .005, .01, .05, .1 and three noise precisions for each set, judged on a "
-    "fifth of the training part, then trained on all of it. Its published figures come from 1 x 50 units and 4,000 "
-    "passes.",
+    """All networks are 2 x 50 ReLU with the same batches and passes (about 2,500 steps), except the deep ensemble,
+    which stops after 40 passes as published, and the schemes of two and three passes, which have three layers.
+    Inputs and targets are standardised by the training part. The default holds out a tenth of the training rows for
+    each member and sees no test row; its settings were chosen on training parts (docs/method.md).""",
+    """The grid search has the published rates .005, .01, .05, .1 and three noise precisions for each set, judged on
+    a fifth of the training part, then trained on all of it. Its published figures come from 1 x 50 units and 4,000
+    passes.""",
     "The p-value is that of a paired t-test over splits, corrected for the overlap of their training parts.",
 )
 
@@ -82,10 +82,8 @@ def _lead(sets: Plain) -> str:
     ours = [each["methods"][OURS] for each in sets.values()]
     better = sum(each["gain"] > 0 for each in ours)
     surely = sum(each["gain"] > 0 and (each["p_value"] or 1) < 0.05 for each in ours)
-    return (
-        f"Learned dropout with nothing to tune has a higher test log likelihood than a grid search over rate and noise "
-        f"on {better} of {len(sets)} sets, beyond what splits do by chance on {surely}."
-    )
+    return f"""Learned dropout with nothing to tune has a higher test log likelihood than a grid search over rate and
+    noise on {better} of {len(sets)} sets, beyond what splits do by chance on {surely}."""
 
 
 CELLS: Cells = {
@@ -109,11 +107,9 @@ def _table(name: str, each: Plain) -> Table:
         heads = "clean grid", "Concrete Dropout", "best network seen"
         scores = grid[:2], paper[:2], ("", grid[2])
         published = [[f"published: {head}", *pair, *[""] * 6] for head, pair in zip(heads, scores, strict=True)]
-    caption = (
-        f"{name}: mean over {each['splits']} splits, standard error in brackets; RMSE and CRPS in units of the target, "
-        "log likelihood in nats per row, share of test rows inside the central 50, 90 and 95 % intervals, and rows "
-        "through a network in training as a ratio to the grid search. * chosen with a view of test rows."
-    )
+    caption = f"""{name}: mean over {each["splits"]} splits, standard error in brackets; RMSE and CRPS in units of
+    the target, log likelihood in nats per row, share of test rows inside the central 50, 90 and 95 % intervals, and
+    rows through a network in training as a ratio to the grid search. * chosen with a view of test rows."""
     best = ("log likelihood", "log_likelihood", 1)
     return methods_table(caption, each["methods"], CELLS, labels=LABELS, best=best, published=published)
 

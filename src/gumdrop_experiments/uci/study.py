@@ -34,17 +34,10 @@ def study(settings: Settings, run: Run) -> Plain:
     folder, quick = data_folder(run.options, "uci"), run.options.quick
     most = settings.splits or (QUICK_SPLITS if quick else None)
     epochs = QUICK_EPOCHS if quick else None
-    works = {
-        name: Work(
-            name,
-            read_splits(folder / name, most=most),
-            run.options.seed,
-            epochs,
-            regularisers=settings.regularisers,
-            scheme_epochs=min(settings.scheme_epochs, epochs or settings.scheme_epochs),
-        )
-        for name in settings.dataset
-    }
+    passes = min(settings.scheme_epochs, epochs or settings.scheme_epochs)
+    empty = Work("", [], run.options.seed, epochs, regularisers=settings.regularisers, scheme_epochs=passes)
+    splits = {name: read_splits(folder / name, most=most) for name in settings.dataset}
+    works = {name: dataclasses.replace(empty, name=name, splits=each) for name, each in splits.items()}
     methods = list(settings.methods)
     if "peer" in methods and importlib.util.find_spec("concretedropout") is None:
         print("uci: the package concretedropout is not installed, so it is left out (pip install concretedropout)")
@@ -129,8 +122,7 @@ def summaries(done: Plain, splits: Sequence[Split]) -> Plain:
         if REFERENCE in done and key != REFERENCE:
             reference = np.array([each["log_likelihood"] for each in done[REFERENCE]["scores"]])
             gain = columns["log_likelihood"] - reference
-            summary["gain"] = float(gain.mean())
-            summary["p_value"] = paired_test(gain, splits)
+            summary |= {"gain": float(gain.mean()), "p_value": paired_test(gain, splits)}
             summary["cost_ratio"] = part["row_passes"] / done[REFERENCE]["row_passes"]
             summary["seconds_ratio"] = part["seconds"] / done[REFERENCE]["seconds"]
         if part["rates"]:

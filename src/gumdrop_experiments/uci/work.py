@@ -87,9 +87,8 @@ def training_parts(splits: Sequence[Split]) -> list[tuple[Tensor, Tensor]]:
 
 def in_units(predictions: Sequence[RegressionPrediction], splits: Sequence[Split]) -> list[RegressionPrediction]:
     """Carry predictions of standardised targets over to the units of the target, split by split."""
-    return [
-        prediction.rescale(split.y_std, split.y_mean) for prediction, split in zip(predictions, splits, strict=True)
-    ]
+    pairs = zip(predictions, splits, strict=True)
+    return [prediction.rescale(split.y_std, split.y_mean) for prediction, split in pairs]
 
 
 def scores(outcome: Outcome, splits: Sequence[Split]) -> list[Plain]:
@@ -114,10 +113,8 @@ def chosen(
         rows, architecture = Rows(split.x_train, split.y_train), kind(num_inputs) if kind else None
         fits.append(fit(build, rows, settings, Gaussian(), architecture=architecture, progress=said))
     seconds = time.process_time() - started
-    passes = sum(
-        sum(len(member.history) for member in fitted.members) * len(split.x_train)
-        for fitted, split in zip(fits, work.splits, strict=True)
-    )
+    epochs = (sum(len(member.history) for member in fitted.members) for fitted in fits)
+    passes = sum(count * len(split.x_train) for count, split in zip(epochs, work.splits, strict=True))
     return _outcome(work, fits, dropout, seconds, passes)
 
 

@@ -56,7 +56,6 @@ def study(settings: Settings, run: Run) -> WithPictures:
 
 
 def _judged(run: Run, mnist: Path) -> Plain:
-    """Train the classifier of digits, keep it as a program too, and count how often it is right."""
     model, test = digit_classifier(digit_network, run, mnist), read_mnist(mnist, train=False)
     export(model, run.folder / "digits.pt2", shape=(1, 28, 28))
     with torch.no_grad():

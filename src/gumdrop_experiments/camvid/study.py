@@ -109,7 +109,6 @@ class _Scenes:
 
 
 def _train_and_score(scenes: _Scenes, variant: str, seed: int) -> Plain:
-    """Train a network, keep it in a file, and score the test pictures."""
     model = _build(scenes, variant, seed)
     result = _train(scenes, model, variant, seed)
     save_weights(model, _place(scenes, variant, seed))
@@ -209,7 +208,6 @@ def _scores(scenes: _Scenes, model: nn.Module, variant: str, seed: int, *, draws
 
 
 def _trained(scenes: _Scenes, variant: str, seed: int) -> nn.Module:
-    """Read a network that was trained."""
     model = _build(scenes, variant, seed).eval()
     model.load_state_dict(torch.load(_place(scenes, variant, seed), weights_only=True))
     return model
@@ -247,7 +245,6 @@ def _by_draws(scenes: _Scenes, variant: str, seed: int) -> Plain:
 
 
 def _maps(scenes: _Scenes, variant: str, seed: int) -> Sequence[dict[str, Tensor]]:
-    """Picture, truth, prediction and its uncertainties for some test pictures."""
     model, test = _trained(scenes, variant, seed), scenes.test
     step = max(1, len(test.labels) // SHOWN)
     shown = []

@@ -157,7 +157,6 @@ def _fan(runs: Mapping[str, Sequence[Plain]]) -> Figure:
 
 
 def _band(ax: Axes, values: NDArray[np.float64], colour: str, label: str, *, first: int = 1) -> None:
-    """Median over seeds, and the range of all."""
     steps = np.arange(first, first + values.shape[1])
     ax.xaxis.set_major_locator(MaxNLocator(integer=True))
     look: Plain = {"marker": "o", "markersize": 3, "linewidth": 1.5, "color": colour, "label": label}

@@ -135,7 +135,6 @@ def study(settings: Settings, run: Run) -> Plain:
 def _search(
     settings: Settings, held_out: list[Any], folder: Path, search_settings: SearchSettings, variant: str, seed: int
 ) -> list[Plain]:
-    """One search: what there is to say of each trial."""
     search = Search(TASKS[settings.environment], search_settings, seed=seed)
     place = folder / f"{variant}-{seed}.pt"
     pairs = [(torch.tensor(each["states"]), torch.tensor(each["actions"])) for each in held_out]
@@ -153,7 +152,6 @@ def _search(
 
 
 def _record(search: Search, trial: Trial, held_out: list[Trial]) -> Plain:
-    """What there is to say of a trial, and of the model and policy that it was run with."""
     rates = dropout_rates(search.dynamics.network) if search.settings.learned else {}
     return {
         "reward": rounded(trial.total),

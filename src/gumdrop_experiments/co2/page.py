@@ -112,7 +112,6 @@ def _parameters(results: Plain) -> Table:
 
 
 def _unfinished(results: Plain) -> list[str]:
-    """Name the networks that were stopped, and those that are not there."""
     stopped = (results["networks"][name] for name in results["stopped"])
     after = "; ".join(f"{each['label']} after {each['looks'][-1]['step']:,} steps" for each in stopped)
     said = {"Stopped before the last step, and asked as they were": after, "Not trained": "; ".join(results["missing"])}

@@ -174,7 +174,6 @@ def _build(words: Words, variant: str, seed: int) -> Speller:
 
 
 def _hear(models: Sequence[Speller], words: Words, num_samples: int, seed: int) -> _Heard:
-    """Say the test words, and ask drawn functions how probable each way is."""
     ways, log_p, uncertainties = [], [], []
     for start in range(0, len(words.test_words), WORDS_AT_ONCE):
         letters = words.letters(words.test_words[start : start + WORDS_AT_ONCE])

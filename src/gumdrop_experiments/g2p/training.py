@@ -162,7 +162,6 @@ def _epoch(
     lengthscale: Lengthscale,
     num_data: int,
 ) -> float:
-    """Pass once over the words; return the mean loss of a word."""
     x, y = train
     device, total = next(model.parameters()).device, 0.0
     for batch in ByLength((x != 0).sum(1), BATCH_SIZE):
@@ -184,6 +183,5 @@ def _scores(model: PooledReader, rows: tuple[Tensor, Tensor]) -> tuple[float, fl
 
 
 def _rates(model: PooledReader) -> dict[str, float]:
-    """Rates of all sites, those of the report's own dropout among them."""
     per_step = {f"per_step.{i}": site.p for i, site in enumerate(model.per_step) if isinstance(site, PerStepDropout)}
     return per_step | {name: float(p) for name, p in dropout_rates(model).items()}

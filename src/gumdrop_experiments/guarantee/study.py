@@ -65,7 +65,6 @@ def study(settings: Settings, run: Run) -> Plain:
 
 
 def _part(x: NDArray[np.float64], y: NDArray[np.float64], seed: int, epochs: int | None, ways: dict[str, Any]) -> Plain:
-    """Count what intervals hold on one split, in all and in each quarter of a column."""
     order = np.random.default_rng(seed).permutation(len(x))
     test, train = order[: round(TEST * len(x))], order[round(TEST * len(x)) :]
     task = Task(x[train], y[train], x[test], y[test], seed=seed, epochs=epochs)

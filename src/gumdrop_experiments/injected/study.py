@@ -158,7 +158,6 @@ def study(settings: Settings, run: Run) -> Plain:
 
 
 def _part(name: str, settings: Settings, run: Run, seed: int) -> Plain:
-    """Train an ensemble for one seed, and score its first network in all ways."""
     task = TASKS[name](run.options, seed)
     started = time.process_time()
     networks = [_trained(task, settings.epochs or task.epochs, seed + 1000 * i) for i in range(settings.members)]
@@ -188,7 +187,6 @@ def _part(name: str, settings: Settings, run: Run, seed: int) -> Plain:
 
 
 def _trained(task: Task, epochs: int, seed: int) -> nn.Module:
-    """Train a network by AdamW in one cycle, on squared errors or cross-entropies."""
     (x, y), loss = task.train, F.cross_entropy if task.has_classes else F.mse_loss
     with seeded(seed):
         network = task.build()

@@ -151,7 +151,6 @@ def _streets(options: RunOptions, seed: int) -> Task:
 
 
 def _crops(pictures: LabelledPictures, count: int) -> Pair:
-    """Cut so many crops out of pictures, in turn."""
     x, labels = Crops(pictures, CROP)[torch.arange(count) % len(pictures.labels)]
     return x, labels.long()
 

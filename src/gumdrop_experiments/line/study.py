@@ -82,7 +82,6 @@ def points(num_data: int, seed: int) -> tuple[Tensor, Tensor]:
 
 
 def _trained(run: Run, num_data: int, scale: _Scale) -> Plain:
-    """Train on some points, and record what the network says."""
     x, y = points(num_data, run.options.seed)
     network = _network(run, scale)
     steps, history = _fit(run, network, scale, x, (y - y.mean()) / y.std(), f"N={num_data}")

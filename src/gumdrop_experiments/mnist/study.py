@@ -111,7 +111,6 @@ def _sweep(work: _Work, compared: Sequence[Plain]) -> list[Plain]:
 
 
 def _scored(work: _Work, size: int, rates: Rates | None, seed: int) -> Plain:
-    """Train on this many images and score the test images, with draws and without."""
     rows = shuffled(len(work.train.labels), seed)[:size]  # smaller sets are the beginnings of larger ones
     model, result = _trained(work, rows, rates, seed)
     device = work.run.options.device
@@ -128,7 +127,6 @@ def _scored(work: _Work, size: int, rates: Rates | None, seed: int) -> Plain:
 
 
 def _judged(work: _Work, size: int, rates: Rates) -> dict[str, float]:
-    """Train on most of the images and score those that were held out."""
     seed = work.run.options.seed
     order = shuffled(len(work.train.labels), seed)[:size]
     held_out, rows = order[: size // HELD_OUT], order[size // HELD_OUT :]

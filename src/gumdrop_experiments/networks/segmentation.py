@@ -148,7 +148,6 @@ class UNet(nn.Module):
 
 
 def _stage(inputs: int, outputs: int) -> nn.Sequential:
-    """Two convolutions, each with batch normalisation and ReLU."""
     layers: list[nn.Module] = []
     for width in (inputs, outputs):
         layers += [nn.Conv2d(width, outputs, 3, padding=1, bias=False), nn.BatchNorm2d(outputs), nn.ReLU(inplace=True)]

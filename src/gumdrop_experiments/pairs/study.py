@@ -48,7 +48,6 @@ def study(settings: Settings, run: Run) -> WithPictures:
 def _direction(
     model: nn.Module, train: DigitImages, test: DigitImages, settings: Settings, seed: int, ours: int, other: int
 ) -> Plain:
-    """Explain images of one digit against another one."""
     x = _sure(model, test, ours)[: settings.images]
     rivals = _sure(model, train, other)
     near = rivals[torch.cdist(x.flatten(1), rivals.flatten(1)).argmin(1)]

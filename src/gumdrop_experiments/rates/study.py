@@ -225,7 +225,6 @@ def _scored(trained: Trained, chosen: EnsembleFit, rows: Split, seed: int) -> Pl
 
 
 def _rates(fit: EnsembleFit) -> list[float]:
-    """Mean rate of each layer over the members."""
     rates = [[float(p) for p in dropout_rates(member).values()] for member in fit.model.members]
     return list(np.mean(rates, axis=0).tolist())
 

@@ -54,7 +54,6 @@ def study(settings: Settings, run: Run) -> WithPictures:
 
 
 def _trained(settings: Settings, run: Run, name: str, digits: Digits) -> Plain:
-    """Train a network, leave its state, and say how good it is."""
     plan = plan_of(settings, run)
     if settings.adam:
         plan = {family: (epochs, ADAM_LR) for family, (epochs, _) in plan.items()}

@@ -162,7 +162,6 @@ def _part(problem: _Problem, size: int, seed: int, settings: Settings, first: in
 def _ways(
     problem: _Problem, plan: Plain, seed: int, settings: Settings, first: int, lengthscale: float | None
 ) -> Plain:
-    """Train all ways on one sample with one prior, and score them."""
     train, tests = problem.draw(plan["rows"], seed)
     ways: Plain = {}
     for together in (list(FIXED), [LEARNED]):
@@ -208,7 +207,6 @@ def _trained(
 def _scores(
     problem: _Problem, network: nn.Module, fit: FitResult, tests: dict[str, Rows], draws: int, seed: int
 ) -> Plain:
-    """Score each kind of test rows, and say which epoch was kept and which rates it has."""
     scores: Plain = {
         "held_out_nll": fit.history[fit.best_epoch - 1].validation_nll,
         "best_epoch": fit.best_epoch,

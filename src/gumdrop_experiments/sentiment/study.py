@@ -133,7 +133,6 @@ def _named(ways: Sequence[str], variants: Sequence[_Variant]) -> tuple[_Variant,
 
 
 def _train_and_score(run: Run, data: _Data, settings: Settings, variant: _Variant, seed: int) -> Plain:
-    """Train one network, keep its best epoch by the held-out sentences, and score the test sentences."""
     with seeded(seed):
         model = SentenceReader(data.num_words, hidden=settings.hidden).to(run.options.device)
         learn_dropout(model, p=variant.p, embeddings=variant.words, report=lambda report: None)

@@ -93,7 +93,6 @@ def _name(way: str | float) -> str:
 
 
 def _part(way: str | float, work: _Work) -> Plain:
-    """Train the networks of one way, and score each of them and all of them together."""
     layers = len(HIDDEN) + 1
     if isinstance(way, float):
         make = partial(learned, work.setup.build, [way] * layers)
@@ -128,7 +127,6 @@ def _part(way: str | float, work: _Work) -> Plain:
 
 
 def _scores(predictions: Mapping[str, Sequence[ClassificationPrediction]], work: _Work) -> Plain:
-    """Score predictions of the images as they are, and at each step of each shift."""
     return {name: [class_scores(each, work.labels) for each in of] for name, of in predictions.items()}
 
 

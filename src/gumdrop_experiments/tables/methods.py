@@ -169,7 +169,6 @@ class Method:
 
 
 def _gumdrop(task: Task) -> Prediction:
-    """The estimators as they come."""
     kind: Any = ConcreteDropoutClassifier if task.num_classes else ConcreteDropoutRegressor
     model = kind(max_iter=task.epochs, random_state=task.seed).fit(task.x_train, task.y_train)
     prediction: Prediction = model.predict_distribution(task.x_test)
@@ -229,7 +228,6 @@ def _deep_ensemble(task: Task) -> Prediction:
 
 
 def _process(task: Task) -> Prediction:
-    """A Gaussian process with an RBF kernel."""
     order = np.random.default_rng(task.seed).permutation(len(task.x_train))
     scaler = StandardScaler().fit(task.x_train)
     x, y, x_test = scaler.transform(task.x_train)[order], task.y_train[order], scaler.transform(task.x_test)
@@ -262,7 +260,6 @@ def _boosted(task: Task) -> Prediction:
 
 
 def _quantiles(task: Task) -> Prediction:
-    """Trees for each of the quantiles."""
     trees = functools.partial(HistGradientBoostingRegressor, loss="quantile", random_state=task.seed)
     models = (trees(quantile=level).fit(task.x_train, task.y_train) for level in QUANTILE_LEVELS)
     return Quantiles.of(np.column_stack([model.predict(task.x_test) for model in models]), task.y_train)

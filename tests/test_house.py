@@ -28,7 +28,7 @@ BUDGETS = {
 """Lines of a room. Lower a figure when lines go; raise one only with a word in the commit on what was not replaced."""
 
 
-EXPERIMENTS = 18_335
+EXPERIMENTS = 17_744
 """Lines of all experiments."""
 
 

@@ -64,7 +64,7 @@ def test_results_say_what_was_done(regression) -> None:
         "learned dropout", "fixed dropout, p = 0.1", "no dropout", "gradient-boosted trees", "linear model",
         "mean of the training part",
     ]  # fmt: skip
-    assert [score["unskilled"] for score in results["scores"]] == [False] * 5 + [True]
+    assert [score["null_model"] for score in results["scores"]] == [False] * 5 + [True]
     assert set(results["scores"][0]["skill"]) == {"distance", "log likelihood"}
     assert [rate["label"] for rate in results["rates"]] == ["input (4 encoded features)", "hidden layer 1 (12 units)"]
     assert all(0 < rate["least"] < rate["p"] < rate["most"] < 1 for rate in results["rates"])

@@ -165,7 +165,7 @@ SAYS: dict[str, tuple[dict[str, Any], str]] = {
     "settings that nobody wrote down": ({"settings": {}}, "asked many times"),
     "no other model": ({"scores": SCORES[:1]}, "There is no other model to compare with"),
     "no comparison": (
-        {"scores": [SCORES[0], SCORES[-1] | {"unskilled": True}], "settings": {"compare": False}},
+        {"scores": [SCORES[0], SCORES[-1] | {"null_model": True}], "settings": {"compare": False}},
         "No other model was trained to compare it with (--no-compare)",
     ),
     "rates at 0": ({"rates_note": GONE}, GONE),
@@ -347,8 +347,8 @@ def _with_skill(results: dict[str, Any], guess: str, ours: tuple[float, float], 
     """Add gains over the model without skill, the last one, and over each other model."""
     for row in results["scores"][:-1]:
         gains = (5.0, 5.0) if not row["ours"] else ours
-        row |= {"unskilled": False, "skill": {guess: _gain(gains[0], 1.0), "log likelihood": _gain(gains[1], 1.0)}}
-    results["scores"][-1] |= {"unskilled": True, "skill": None}
+        row |= {"null_model": False, "skill": {guess: _gain(gains[0], 1.0), "log likelihood": _gain(gains[1], 1.0)}}
+    results["scores"][-1] |= {"null_model": True, "skill": None}
     results["paired"] = [
         {"name": row["name"], "gains": {guess: _gain(z, 1.0), "log likelihood": _gain(z, 1.0)}}
         for row, z in zip(results["scores"][1:], paired, strict=True)

@@ -57,15 +57,15 @@ def test_part(
 ) -> TestPart:
     """Score the test part and gather its rows, from predictions by name, what was observed, and both of its tables."""
     ours, task = predictions[OURS], model.task
-    unskilled = predictions[task.unskilled]
+    null_model = predictions[task.null_model]
     return TestPart(
         scores=[
             Score(
                 name=name,
                 ours=name == OURS,
                 values=_scores(model, each, observed),
-                unskilled=each is unskilled,
-                skill=None if each is unskilled else _gains(task, each, unskilled, observed),
+                null_model=each is null_model,
+                skill=None if each is null_model else _gains(task, each, null_model, observed),
             )
             for name, each in predictions.items()
         ],

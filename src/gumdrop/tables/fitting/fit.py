@@ -265,7 +265,7 @@ def _predictions(
             started = time.monotonic()
             predictions[name] = predict()
             seconds[name] = time.monotonic() - started
-    return predictions | {model.task.unskilled: model.task.blind(y_train, len(data.test))}, seconds
+    return predictions | {model.task.null_model: model.task.predict_null(y_train, len(data.test))}, seconds
 
 
 def _write_predictions(data: TableData, model: TableModel, prediction: Prediction, place: Path) -> pd.DataFrame:

@@ -83,7 +83,7 @@ class Score:
     """Whether it is the one of the folder."""
     values: dict[str, float | None]
     """Its scores; None for one that it does not have."""
-    unskilled: bool = False
+    null_model: bool = False
     """Whether it does not look at the inputs."""
     skill: dict[str, Gain] | None = None
     """What it gains over the model that does not look at the inputs."""

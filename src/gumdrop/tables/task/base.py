@@ -59,7 +59,7 @@ class TableTask(ABC, Generic[P]):
     target: Target
     """The target."""
 
-    unskilled: ClassVar[str]
+    null_model: ClassVar[str]
     """The model beside others that does not look at the inputs."""
     epistemic: ClassVar[str]
     """The column of predictions that measures epistemic uncertainty."""
@@ -115,7 +115,7 @@ class TableTask(ABC, Generic[P]):
         """What trains plain models that look at the inputs, and predicts encoded rows in units of the target."""
 
     @abstractmethod
-    def blind(self, y_train: Tensor, num_rows: int) -> P:
+    def predict_null(self, y_train: Tensor, num_rows: int) -> P:
         """Predict rows with the model that does not look at the inputs, in units of the target."""
 
     def in_units(self, prediction: P) -> P:

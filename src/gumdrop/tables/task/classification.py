@@ -25,7 +25,7 @@ BINS = 10
 class Classification(TableTask[ClassificationPrediction]):
     """Predict a class."""
 
-    unskilled = "class frequencies"
+    null_model = "class frequencies"
     epistemic = "mutual_information"
     likelihood = Categorical()
     likelihood_words = "categorical, averaged over the draws"
@@ -49,7 +49,7 @@ class Classification(TableTask[ClassificationPrediction]):
         trees = partial(boosted_classes, *rows, seed=seed)
         return {"gradient-boosted trees": trees, LINEAR: partial(linear_classes, *rows)}
 
-    def blind(self, y_train: Tensor, num_rows: int) -> ClassificationPrediction:
+    def predict_null(self, y_train: Tensor, num_rows: int) -> ClassificationPrediction:
         """Predict with the class frequencies of the training part."""
         from gumdrop.tables.baselines import frequencies
 

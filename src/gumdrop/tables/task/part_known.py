@@ -27,7 +27,7 @@ ROWS_OF_A_GROUP, MOST_GROUPS = 20, 5
 class PartKnownRegression(Regression):
     """Predict a number of which an interval is known; a prediction is the median."""
 
-    unskilled = "one curve for all rows"
+    null_model = "one curve for all rows"
 
     @property
     def likelihood(self) -> PartKnown:
@@ -50,7 +50,7 @@ class PartKnownRegression(Regression):
         """None: trees and lines take numbers that are seen."""
         return {}
 
-    def blind(self, y_train: Tensor, num_rows: int) -> RegressionPrediction:
+    def predict_null(self, y_train: Tensor, num_rows: int) -> RegressionPrediction:
         """Predict with one distribution, on the scale of a logarithm where what is seen is above 0."""
         seen = y_train[:, 0] == y_train[:, 1]
         above = self.target.positive and bool((y_train[seen] > self.scale.bound).all())

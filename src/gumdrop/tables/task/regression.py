@@ -38,7 +38,7 @@ MOST_LEVELS = 100
 class Regression(TableTask[RegressionPrediction]):
     """Predict a number."""
 
-    unskilled = "mean of the training part"
+    null_model = "mean of the training part"
     epistemic = "epistemic_std"
 
     @property
@@ -128,7 +128,7 @@ class Regression(TableTask[RegressionPrediction]):
             LINEAR: lambda: self._beside(which, linear_regression(x_train, outside, x, seed=seed)),
         }
 
-    def blind(self, y_train: Tensor, num_rows: int) -> RegressionPrediction:
+    def predict_null(self, y_train: Tensor, num_rows: int) -> RegressionPrediction:
         """Predict with the mean and the variance of the training targets."""
         from gumdrop.tables.baselines import mean_of_targets
 

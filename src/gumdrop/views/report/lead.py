@@ -40,7 +40,7 @@ def _error(results: FitResults, test: TestRows, reach: str = "") -> str:
 def judgement(results: FitResults, test: TestRows, scores: Scores) -> list[str]:
     """How the model compares with the others; of several that are ahead the one that is so most."""
     if not scores.skilled:
-        return [*_beyond(scores), *_unskilled(results, test, scores)]
+        return [*_beyond(scores), *_no_better_than_null(results, test, scores)]
     said = [*_beyond(scores), *_rival(results, test, scores)]
     if (other := scores.likelier) is not None and scores.verdict not in ("worse", None):
         apart = f"{beside(-other.likelihood.mean, other.likelihood.margin)} ± {number(other.likelihood.margin, 2)}"
@@ -53,19 +53,19 @@ def judgement(results: FitResults, test: TestRows, scores: Scores) -> list[str]:
 
 
 def _beyond(scores: Scores) -> list[str]:
-    if not scores.beyond_unskilled or not scores.skilled:
+    if not scores.beyond_null or not scores.skilled:
         return []
     why = ": a few rows are very far off" if scores.guesses_skilled else ""
-    than = f"is larger than that of the {scores.unskilled} ({scores.beyond_unskilled})"
+    than = f"is larger than that of the {scores.null_model} ({scores.beyond_null})"
     return [f"Its root mean square error {than}, which does not look at the columns{why}."]
 
 
-def _unskilled(results: FitResults, test: TestRows, scores: Scores) -> list[str]:
+def _no_better_than_null(results: FitResults, test: TestRows, scores: Scores) -> list[str]:
     if test.regression:
-        beat = f"it does not beat the {scores.unskilled}, which does not look at the columns, by more than chance."
+        beat = f"it does not beat the {scores.null_model}, which does not look at the columns, by more than chance."
         return [f"In distance from the true values and in log likelihood {beat}"]
     always = f"always saying “{test.usual[0]}” would be right for {tenths(test.usual[1])}."
-    beat = f"it does not beat {scores.unskilled}, which do not look at the columns, by more than chance: {always}"
+    beat = f"it does not beat {scores.null_model}, which do not look at the columns, by more than chance: {always}"
     return [f"In accuracy and in log likelihood {beat}", *_ranked(results.ranking, test)]
 
 

@@ -107,9 +107,9 @@ def known_in_part_page(results: FitResults, folder: str) -> str:
     """The page as text."""
     assert results.curves is not None, "a target that is known in part has curves"
     ours = next(score for score in results.scores if score.ours)
-    blind = next((score for score in results.scores if score.unskilled), None)
+    null = next((score for score in results.scores if score.null_model), None)
     tiles = [
-        Tile(number(value, 4), name, "" if blind is None else f"{number(blind.values.get(name), 4)} for {blind.name}")
+        Tile(number(value, 4), name, "" if null is None else f"{number(null.values.get(name), 4)} for {null.name}")
         for name, value in ours.values.items()
     ]
     measures = list(ours.values)

@@ -105,7 +105,7 @@ def _curve(test: TestRows, name: str, share: float, cut: Threshold, rows: int) -
 
 
 def calibration_view(results: FitResults, test: TestRows) -> dict[str, object]:
-    """Stated against actual reliability; the verdict is good, bold, timid, mixed, surprised, or unclear."""
+    """Stated against actual reliability; the verdict is good, over- or underconfident, mixed, surprised, or unclear."""
     given = results.calibration
     expected, observed = (np.asarray(each, dtype=float) for each in (given.expected, given.observed))
     count = np.full(expected.size, test.rows, dtype=float) if given.count is None else np.array(given.count, float)
@@ -125,7 +125,7 @@ def calibration_view(results: FitResults, test: TestRows) -> dict[str, object]:
     if test.regression:
         verdict = _interval_verdict(results, test, verdict)
         far = int(np.sum(test.error > FAR * test.uncertainty))
-        verdict = "surprised" if far > test.rows / 1000 and verdict != "bold" else verdict
+        verdict = "surprised" if far > test.rows / 1000 and verdict != "overconfident" else verdict
     picture = svg(ax, "calibration", "Stated against actual reliability", tips)
     return {"svg": picture, "gap": size, "verdict": verdict, "far": far, "deviations": FAR}
 
@@ -137,7 +137,7 @@ def _gap(gap: np.ndarray, stated: np.ndarray, count: np.ndarray, test: TestRows)
     chance = float(np.sum(weight * np.sqrt(sure * (1 - sure) / count))) * (0.8 + 1.2 / math.sqrt(parts))
     size, lean = float(np.sum(weight * np.abs(gap))), float(np.sum(weight * gap))
     if size > max(chance, SMALL):
-        return size, "mixed" if abs(lean) < size / 2 else "timid" if lean > 0 else "bold"
+        return size, "mixed" if abs(lean) < size / 2 else "underconfident" if lean > 0 else "overconfident"
     return size, "unclear" if chance > WIDE or test.rows < FEW else "good"
 
 
@@ -148,7 +148,7 @@ def _interval_verdict(results: FitResults, test: TestRows, verdict: str) -> str:
     low, high = wilson(held, test.rows)
     gap = held / test.rows - asked
     if not low <= asked <= high and abs(gap) >= SMALL:
-        return "timid" if gap > 0 else "bold"
+        return "underconfident" if gap > 0 else "overconfident"
     return "unclear" if verdict == "good" and max(asked - low, high - asked) > WIDE else verdict
 
 

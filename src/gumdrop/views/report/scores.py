@@ -53,9 +53,9 @@ class Scores(NamedTuple):
     """Whether it is better than one that does not look at the inputs, in guesses or in probabilities."""
     guesses_skilled: bool
     """The same of its guesses alone."""
-    unskilled: str | None
+    null_model: str | None
     """The model that does not look at the inputs."""
-    beyond_unskilled: str | None
+    beyond_null: str | None
     """The error of that one, if it is less."""
     likelier: Pair | None
     """The model whose log likelihood is ahead most, by more than chance."""
@@ -79,7 +79,7 @@ def scores_view(results: FitResults, test: TestRows) -> Scores:
     pairs = _pairs(results, test)
     ahead = [pair for pair in pairs.values() if pair.likelihood.verdict == "worse"]
     verdict, rival = _verdict(rows, main, pairs, test)
-    blind = next((i for i, row in enumerate(rows) if row.unskilled), None)
+    null = next((i for i, row in enumerate(rows) if row.null_model), None)
     return Scores(
         rows=rows,
         columns=columns,
@@ -87,8 +87,8 @@ def scores_view(results: FitResults, test: TestRows) -> Scores:
         pairs=pairs,
         skilled=_is_skilled(rows[ours], test.rows),
         guesses_skilled=_guesses_better(rows[ours], test.rows),
-        unskilled=None if blind is None else rows[blind].name,
-        beyond_unskilled=main.texts[blind] if blind is not None and _is_farther(main, ours, blind) else None,
+        null_model=None if null is None else rows[null].name,
+        beyond_null=main.texts[null] if null is not None and _is_farther(main, ours, null) else None,
         likelier=min(ahead, key=lambda pair: pair.likelihood.mean, default=None),
         verdict=verdict,
         rival=None if rival is None else rows[rival].name,
@@ -120,9 +120,9 @@ def _verdict(
     return "equal" if abs(gain) <= test.error_margin() else "better" if gain > 0 else "worse", rival
 
 
-def _is_farther(main: Column, ours: int, blind: int) -> bool:
+def _is_farther(main: Column, ours: int, null: int) -> bool:
     """Whether the error of the model is larger than that of one that does not look at the inputs."""
-    error, usual = main.values[ours], main.values[blind]
+    error, usual = main.values[ours], main.values[null]
     return main.aim == "lower" and error is not None and usual is not None and error > usual
 
 
@@ -130,7 +130,7 @@ def _is_skilled(row: Score, num_rows: int) -> bool:
     """Whether a model is better than one that does not look at the inputs, in guesses or in probabilities."""
     gains = row.skill
     better = gains is None or any(_judged(gain, num_rows).verdict == "better" for gain in gains.values())
-    return better and not row.unskilled
+    return better and not row.null_model
 
 
 def _guesses_better(row: Score, num_rows: int) -> bool:

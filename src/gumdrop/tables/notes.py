@@ -1,5 +1,6 @@
 """What a reader should know about a table: what it lacks, what was made of it, and what may not be what was meant."""
 
+import shlex
 from collections import Counter
 from collections.abc import Sequence
 from typing import Any
@@ -21,7 +22,9 @@ CODES = frozenset({9.0, 99.0, 999.0, 9999.0, 99999.0, 999999.0})
 DRAWN = "drawn from similar training rows"
 
 
-def table_notes(frame: pd.DataFrame, schema: TableSchema, rows: np.ndarray | None = None) -> list[str]:
+def table_notes(
+    frame: pd.DataFrame, schema: TableSchema, rows: np.ndarray | None = None, padded: Sequence[str] = ()
+) -> list[str]:
     """Say what a reader should know about a training table, whose rows have these numbers in the file, from 1."""
     rows = np.arange(1, len(frame) + 1) if rows is None else rows
     target, goal = schema.target, frame[schema.target.name]
@@ -44,6 +47,9 @@ def table_notes(frame: pd.DataFrame, schema: TableSchema, rows: np.ndarray | Non
             values = plain_numbers(cells)[0]
             if len(values) > 2 and bool(np.all(np.diff(values) == 1)):
                 notes.append(f"'{column.name}' counts the rows; if it is only their number: {drop_it(column.name)}")
+            if column.name in padded:
+                named = f"if they are names, as postal codes are: `--categories {shlex.quote(column.name)}`"
+                notes.append(f"'{column.name}' has numbers with leading zeros; {named}")
             notes += far_off(column.name, values, rows)
         elif isinstance(column, MeasuredColumn) and column.order is not None:
             cycles = f" and {', '.join(column.parts)}" if column.parts else ""

@@ -167,7 +167,8 @@ def split_and_encode(
     notes = [*table.notes, *without_target(known, target), *check_parts(parts, whole, frame)]
     schema = with_statistics(whole, frame.iloc[parts.train]) if streamed is None else streamed.survey.exact(whole)
     encoded = schema.encode_inputs(frame)
-    notes += [*table_notes(frame, whole, rows), *encoding_notes(schema, encoded), *advice(whole, settings, column)]
+    notes += table_notes(frame, whole, rows, table.padded)
+    notes += [*encoding_notes(schema, encoded), *advice(whole, settings, column)]
     notes, x, unknown = notes + task_of(schema.target).notes, encoded.x, encoded.unknown
     if other is not None:
         frame, rows, beside = other.below(frame), np.concatenate([rows, other.rows]), other.encoded(schema)

@@ -2,8 +2,7 @@
 
 import csv
 import re
-import shlex
-from collections.abc import Collection, Iterable
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
@@ -22,8 +21,8 @@ EXACT = 2**53
 
 def read_csv(
     source: Path | bytes, name: str, decimal: Decimal | None, words: Collection[str] = ()
-) -> tuple[pd.DataFrame, Decimal | None, list[str]]:
-    """Read a CSV file; columns of words stay as they are spelled, though all may look like numbers."""
+) -> tuple[pd.DataFrame, Decimal | None, list[str], list[str]]:
+    """Read a CSV file, words as they are spelled; also its decimal mark, notes, and numbers with leading zeros."""
     separator, names, padded = _survey(source, name)
     frame = _parse(source, separator, names)
     # pandas makes one value of TRUE, True and true; such columns are read again as they are spelled.
@@ -44,17 +43,7 @@ def read_csv(
         grouped = {c: s for c in floats if (s := _spelling(again[c])) and "," in s.decimals and not s.same}
         read, more = _with_numbers(again, grouped, decimal)
         frame[list(grouped)], notes = read[list(grouped)], notes + more
-    return (
-        frame,
-        decimal,
-        notes + padded_notes(column for column in padded if column in names and column not in spelled),
-    )
-
-
-def padded_notes(columns: Iterable[str]) -> list[str]:
-    """Say that numbers are written with leading zeros, as those are that are names."""
-    says = "has numbers with leading zeros, such as postal codes have, and counts as a number"
-    return [f"'{name}' {says}: add --categories {shlex.quote(name)} if they are names" for name in columns]
+    return frame, decimal, notes, [column for column in padded if column not in spelled]
 
 
 def read_marks(

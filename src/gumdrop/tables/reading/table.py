@@ -7,7 +7,7 @@ import os
 import re
 import sys
 import zlib
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,7 @@ import numpy as np
 import pandas as pd
 
 from gumdrop.tables.errors import STDIN, TableError, check_unique
-from gumdrop.tables.reading.csv import PADDED, padded_notes, read_csv, read_marks
+from gumdrop.tables.reading.csv import PADDED, read_csv, read_marks
 from gumdrop.tables.reading.source import PARQUET, ZIP, check_file, first_bytes, sha256
 from gumdrop.tables.reading.spelling import Decimal, plain_numbers, tidy
 
@@ -31,8 +31,8 @@ STANDARD_INPUT = "standard input"
 
 def read_frame(
     table: object, decimal: Decimal | None, words: Collection[str] = ()
-) -> tuple[pd.DataFrame, Decimal | None, list[str]]:
-    """Read a data frame as its CSV file would be read; the frame itself is left as it is."""
+) -> tuple[pd.DataFrame, Decimal | None, list[str], list[str]]:
+    """Read a data frame, as `read_csv` reads its file; the frame itself is left as it is."""
     frame = pd.DataFrame(_pandas(table)).reset_index(drop=True)
     names = [str(name).strip() or f"Unnamed: {i}" for i, name in enumerate(frame.columns)]
     check_unique(names)
@@ -51,7 +51,7 @@ def read_frame(
             padded += [name] * bool(frame[name].str.fullmatch(PADDED).any())
             frame[name] = values
     frame, decimal, notes = read_marks(frame, [name for name in texts if frame[name].dtype != float], decimal)
-    return frame, decimal, notes + padded_notes(padded)
+    return frame, decimal, notes, padded
 
 
 def declared_categories(table: object) -> list[str]:
@@ -165,6 +165,8 @@ class Table:
     """A sentence for each column whose numbers have marks."""
     sha256: str
     """Checksum of the file, or of what a data frame holds."""
+    padded: Sequence[str] = ()
+    """Columns of numbers that are written with leading zeros, as those are that are names."""
 
 
 def read_table(path: object, *, decimal: Decimal | None = None, words: Collection[str] = ()) -> Table:
@@ -198,8 +200,8 @@ def read_table(path: object, *, decimal: Decimal | None = None, words: Collectio
         {'size': 'int64', 'price': 'float64'}
     """
     if not isinstance(path, str | os.PathLike):
-        frame, decimal, notes = read_frame(path, decimal, words)
-        return Table(frame, decimal, notes, frame_sha256(frame))
+        frame, decimal, notes, padded = read_frame(path, decimal, words)
+        return Table(frame, decimal, notes, frame_sha256(frame), padded)
     name = STANDARD_INPUT if str(path) == STDIN else str(path)
     source = sys.stdin.buffer.read() if str(path) == STDIN else Path(path)
     if isinstance(source, Path):
@@ -211,8 +213,8 @@ def read_table(path: object, *, decimal: Decimal | None = None, words: Collectio
         if start.startswith(PARQUET):
             frame, notes = read_parquet(source, name)
             return Table(frame, None, notes, sha256(source))
-        frame, decimal, notes = read_csv(source, name, decimal, words)
-        return Table(frame, decimal, notes, sha256(source))
+        frame, decimal, notes, padded = read_csv(source, name, decimal, words)
+        return Table(frame, decimal, notes, sha256(source), padded)
     except UnicodeError as error:
         code = "utf-16" if start[:2] in {b"\xff\xfe", b"\xfe\xff"} else "latin1"
         raise TableError(

@@ -5,23 +5,8 @@ import subprocess
 import sys
 import textwrap
 
-import pytest
-
 from builders.waiting import HANG
 
-EXTRAS = [
-    "pandas",
-    "sklearn",
-    "matplotlib",
-    "tqdm",
-    "cyclopts",
-    "rich",
-    "safetensors",
-    "jinja2",
-    "transformers",
-    "captum",
-    "gymnasium",
-]
 CORE = ["functional", "layers", "likelihoods", "machine", "networks", "objective", "prediction"]
 
 BLOCKER = """
@@ -53,14 +38,6 @@ BLOCKER = """
 """
 
 
-def run(code):
-    """Run code in a fresh interpreter behind the blocker; return what it prints as JSON."""
-    script = textwrap.dedent(BLOCKER) + textwrap.dedent(code)
-    done = subprocess.run([sys.executable, "-W", "error", "-c", script], capture_output=True, text=True, timeout=HANG)
-    assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout)
-
-
 USE = """
     import gumdrop
     at_first = sorted(sys.modules)
@@ -72,49 +49,48 @@ USE = """
     drop = nn.Dropout(0.2)
     model = nn.Sequential(nn.Linear(3, 4), nn.ReLU(), drop, nn.Linear(4, 2), gumdrop.HomoscedasticNoise(2))
     gumdrop.learn_dropout(model)
-    optimizer = torch.optim.AdamW(gumdrop.parameter_groups(model, weight_decay=0.01))
+    gumdrop.parameter_groups(model, weight_decay=0.01)
     x, y = torch.randn(5, 3), torch.randn(5, 2)
     mean, log_variance = model(x).chunk(2, dim=-1)
     nll = gumdrop.gaussian_nll(mean, log_variance, y)
     gumdrop.negative_elbo(nll, model, num_data=5, likelihood="gaussian").backward()
-    optimizer.step()
     prediction = gumdrop.predict_regression(model, x, num_samples=3, seed=0)
     gumdrop.predict_classification(nn.Sequential(model[0], model[1]), x, num_samples=3, seed=0)
     gumdrop.fix_dropout(model)
     gumdrop.draw(model, seed=0)(x)
-    print(json.dumps({"at_first": at_first, "modules": sorted(sys.modules), "shape": list(prediction.mean.shape)}))
+    found = {"at first": at_first, "in use": sorted(sys.modules), "shape": list(prediction.mean.shape)}
+    try:
+        import pandas
+    except ModuleNotFoundError as error:
+        found["blocked"] = error.name
+
+    from functools import partial
+    from gumdrop.ensembles import EnsembleSettings, Rows, fit_ensembles
+    from gumdrop.likelihoods import Gaussian
+    from gumdrop.networks import mlp
+
+    make = partial(mlp, 3, 1, hidden=[4], homoscedastic_noise=True)
+    settings = EnsembleSettings(num_members=2, epochs=2)
+    fit_ensembles([make], [Rows(x.repeat(4, 1), y[:, :1].repeat(4, 1))], settings, Gaussian(), checkpoint="fit.pt")
+    found["in training"] = sorted(sys.modules)
+    print(json.dumps(found))
 """
 
 
-@pytest.fixture(scope="module")
-def seen():
-    return run(USE)
+def rooms(modules):
+    return {name.split(".")[1] for name in modules if name.startswith("gumdrop.")}
 
 
-def test_the_core_works_with_torch_and_numpy_alone(seen):
-    assert seen["shape"] == [5, 2]
-
-
-def test_no_extra_is_imported(seen):
-    imported = {name.split(".")[0] for name in seen["modules"]}
-    assert imported.isdisjoint(set(EXTRAS) - {"jinja2"})  # torch may load its own jinja2
-
-
-def test_only_the_core_is_loaded(seen):
-    rooms = {name.split(".")[1] for name in seen["modules"] if name.startswith("gumdrop.")}
-    assert rooms == set(CORE)
-
-
-def test_nothing_is_loaded_before_a_name_is_used(seen):
-    assert {"torch", "numpy"}.isdisjoint(seen["at_first"])
-    assert {name.split(".")[1] for name in seen["at_first"] if name.startswith("gumdrop.")} == {"machine"}
-
-
-def test_the_blocker_blocks():
-    refused = run("""
-        try:
-            import pandas
-        except ModuleNotFoundError as error:
-            print(json.dumps(error.name))
-    """)
-    assert refused == "pandas"
+def test_what_is_loaded_step_by_step(tmp_path):
+    """Behind the blocker, in a fresh interpreter: the core alone, and no compiler in training."""
+    code = textwrap.dedent(BLOCKER) + textwrap.dedent(USE)
+    command = [sys.executable, "-W", "error", "-c", code]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=HANG, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    loaded = json.loads(done.stdout)
+    assert {"torch", "numpy"}.isdisjoint(loaded["at first"]), "before a name is used"
+    assert rooms(loaded["at first"]) == {"machine"}
+    assert rooms(loaded["in use"]) == set(CORE)
+    assert loaded["shape"] == [5, 2]
+    assert loaded["blocked"] == "pandas"
+    assert {"torch._dynamo", "sympy"}.isdisjoint(loaded["in training"])

@@ -294,8 +294,7 @@ def test_kinds_of_predictions(kind: str, monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 @pytest.mark.parametrize("name", NETWORKS)
-@pytest.mark.parametrize("rate", [0.1, 1e-3, 1e-12])
-@pytest.mark.parametrize("in_turn", [False, True])
+@pytest.mark.parametrize(("rate", "in_turn"), [(0.1, False), (0.1, True), (1e-12, False)])
 def test_draws_of_a_prediction(name: str, rate: float, in_turn: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """Rates are read once, before the first draw; numbers stand for them here."""
     model, x = on_device(name)

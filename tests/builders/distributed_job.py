@@ -115,13 +115,6 @@ class Stream(IterableDataset):
         return 4
 
 
-class NamedStream(Stream):
-    """The same, of two inputs."""
-
-    def __iter__(self):
-        yield from ((named(x), y) for x, y in super().__iter__())
-
-
 def watched_rows():
     """A loader of two inputs in batches that not all of four processes get a row of, and that nobody seeds."""
     return DataLoader(
@@ -167,13 +160,6 @@ def masks():
     return {"drawn": [row.tolist() for row in group.gather(seen[0])]}
 
 
-def settled():
-    """Rates that have settled, under masks that are drawn."""
-    x, y = data()
-    y = y + 0.5 * torch.randn(NUM_ROWS, 1, generator=torch.Generator().manual_seed(5))
-    return trained(network((128,)), (x[:, :3], y), epochs=300, batch_size=NUM_ROWS)
-
-
 def loader():
     generator = torch.Generator().manual_seed(3)
     return DataLoader(TensorDataset(*data()), batch_size=BATCH, shuffle=True, generator=generator)
@@ -209,13 +195,6 @@ CASES = {
     "sharded": lambda: trained(blocks_sharded(), max_norm=0.5, accumulate=2, validation=data()),
     "stream": lambda: trained(train=DataLoader(Stream(), batch_size=None), num_data=NUM_ROWS),
     "several": lambda: several(validation=watched_rows(), epochs=2),
-    "several, stream": lambda: trained(
-        Paired(),
-        DataLoader(NamedStream(), batch_size=None),
-        num_data=NUM_ROWS,
-        accumulate=2,
-        validation=DataLoader(NamedStream(), batch_size=None),
-    ),
     "sharded, loader": lambda: trained(
         blocks_sharded(),
         validation=DataLoader(TensorDataset(*data()), batch_size=40, shuffle=True),
@@ -225,7 +204,6 @@ CASES = {
     "bfloat16": lambda: trained(autocast=torch.bfloat16),
     "loop": user_loop,
     "masks": masks,
-    "free": settled,
     "unbroken": checkpointed,
     "unbroken, sharded": lambda: checkpointed(sharded=True),
 }

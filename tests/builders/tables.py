@@ -1,14 +1,17 @@
 """Tables to fit, and choices that fit them quickly."""
 
+import dataclasses
+
 import numpy as np
 import pandas as pd
 
 from gumdrop.tables.fitting.settings import FitSettings, Reading
 
 NO_GRADE, NO_PRICE = Reading(drop=("grade",)), Reading(drop=("price",))
-
-
 QUICK = FitSettings(hidden=(12,), num_members=3, epochs=4, num_samples=12, strength=1.0)
+ALONE = dataclasses.replace(QUICK, compare=False)
+ONE = ["--members", "1", "--epochs", "2", "--hidden", "4", "--draws", "5", "--no-compare", "--quiet"]
+"""Flags of `gumdrop fit` for one small network."""
 
 
 def write_table(path, num_rows: int = 120, seed: int = 0):

@@ -1,35 +1,8 @@
-"""A ViT and a ConvNeXt of few lines that drop as timm's do; and timm itself, where it is installed."""
+"""A ViT and a ConvNeXt of few lines that drop as timm's do."""
 
-import importlib
-import importlib.util
-from typing import Any
-
-import pytest
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
-
-
-def import_timm() -> Any:
-    """Import timm, or skip the test.
-
-    It imports torchvision, whose wheel of the package index is built for CUDA. Beside a torch for CPUs its operators
-    are not found; two of them must at least be known by name.
-    """
-    if importlib.util.find_spec("timm") is None:
-        pytest.skip("needs the package timm")
-    try:
-        importlib.import_module("torchvision")
-    except RuntimeError:
-        library = torch.library.Library("torchvision", "FRAGMENT")
-        for name in ("nms", "qnms"):
-            library.define(f"{name}(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
-        OPERATORS.append(library)
-    return importlib.import_module("timm")
-
-
-OPERATORS: list[Any] = []
-"""Known as long as they are held."""
 
 
 class DropPath(nn.Module):

@@ -4,7 +4,8 @@ import re
 from typing import Any
 
 import pytest
-from planted_numbers import ROOT, generators
+
+from builders.generated import ROOT, generators
 
 PAGE = (ROOT / "docs" / "experiments.md").read_text(encoding="utf-8")
 
@@ -22,7 +23,6 @@ def test_a_verdict_is_that_of_the_interval(gain: list[str], verdict: str) -> Non
 
 
 def test_the_trained_models_load_and_predict(monkeypatch) -> None:
-    """The page's own code: most of what was measured is inside its interval, and most unseen digits are right."""
     monkeypatch.chdir(ROOT)
     names: dict[str, Any] = {}
     for block in re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL):

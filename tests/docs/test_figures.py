@@ -10,7 +10,8 @@ import re
 from pathlib import Path
 
 import pytest
-from planted_numbers import ROOT, filled, missed, quoted
+
+from builders.generated import ROOT, filled, quoted
 
 RESULTS = re.compile(r"results/([\w-]+)\.json")
 GENERATORS = "".join(
@@ -41,10 +42,6 @@ def test_a_page_without_the_place_of_its_table_is_refused() -> None:
     for page in (quoted.DOCS / "experiments.md", quoted.DOCS / "performance.md"):
         with pytest.raises(ValueError, match=r"must have one place for the table '\w+', got 0"):
             filled(page, "")
-
-
-def test_changed_numbers_are_noticed() -> None:
-    assert len(missed(40)) <= 1
 
 
 @pytest.fixture

@@ -74,6 +74,8 @@ def test_where_a_longer_pilot_gains_nothing_a_part_of_the_epochs_is_enough(monke
     for asked in (replace(settings, epochs=20), replace(settings, epochs=20, patience=9)):
         assert choose(NUMBERS, line(300), asked, Gaussian()).share == 1
     monkeypatch.setattr(choosing, "mean_and_error", lambda *_: (0.0, 0.04))  # which few rows cannot tell
+    monkeypatch.setattr(choosing, "PILOT_SHARE", 0.01)
+    monkeypatch.setattr(choosing, "LEAST_PILOT_STEPS", 2)
     uncertain = choose(NUMBERS, line(300), settings, Gaussian())
     assert (uncertain.share, uncertain.lengthscale) == (1, None)
 
@@ -125,13 +127,11 @@ def test_classes_that_are_learned_early_train_for_a_part_of_the_epochs() -> None
     assert choose(CLASSES, Rows(x[:, :2], rings), settings, Categorical()).share == 1
 
 
-def test_the_same_seed_chooses_and_trains_the_same() -> None:
-    settings = replace(QUICK, input_noise=False)
-    one, other = (fit(NUMBERS, line(), settings, Gaussian()) for _ in range(2))
-    torch.testing.assert_close(one.model.state_dict(), other.model.state_dict(), rtol=0, atol=0)
-    assert [len(member.history) for member in one.members] == [12, 12]  # as was asked
-    assert one.scores.isnan().all()
-    assert one.strengths == (1,)  # there is nothing to choose by
+def test_without_held_out_scores_there_is_no_strength_to_choose() -> None:
+    found = fit(NUMBERS, line(), replace(QUICK, epochs=2, input_noise=False), Gaussian())
+    assert [len(member.history) for member in found.members] == [2, 2]  # as was asked
+    assert found.scores.isnan().all()
+    assert found.strengths == (1,)
 
 
 def test_many_inputs_have_fewer_bins_and_very_many_none() -> None:
@@ -149,14 +149,6 @@ def test_many_inputs_have_fewer_bins_and_very_many_none() -> None:
     short = replace(kind, share=0.4)
     assert short.settings(EnsembleSettings(), 455, Gaussian()).epochs == 70
     assert short.settings(EnsembleSettings(epochs=9), 455, Gaussian()).epochs == 9  # as was asked
-
-
-def test_classes_are_chosen_for_too() -> None:
-    rows = saw()
-    labels = torch.bucketize(rows.y[:, 0], torch.tensor([-0.5, 0.5]))
-    fitted = fit(CLASSES, Rows(rows.x, labels), QUICK, Categorical())
-    assert isinstance(fitted.model.members[0][0], PiecewiseLinear)
-    assert fitted.scores.isfinite().sum() == sum(map(len, fitted.held_out)) == 2 * len(rows) // 5
 
 
 def test_a_long_table_is_sampled_with_all_that_is_known_of_its_rows() -> None:
@@ -236,7 +228,6 @@ def test_members_that_share_a_fold_predict_it_together() -> None:
 
 
 def test_inputs_of_two_values_have_no_encoding() -> None:
-    """So that a file of the model says all that stands in front of its first layer."""
     rows = Rows(line().x.sign(), line().y)
     fitted = fit(NUMBERS, rows, QUICK, Gaussian(), architecture=Architecture((8,), "silu", 8))
     assert isinstance(fitted.model.members[0][0], nn.Linear)

@@ -2,7 +2,6 @@
 
 import copy
 import math
-import pickle
 import statistics
 from functools import partial
 from typing import Any
@@ -158,18 +157,21 @@ def unit_noise(num_draws: int, num_rows: int, num_outputs: int = 1) -> Regressio
     return RegressionPrediction(zero[0], zero[0], zero[0] + 1, zero, zero + 1)
 
 
-def test_noise_that_depends_on_the_inputs_is_found() -> None:
-    """The standard deviation is exp(0.8 x0) for the first output and 1 for the second."""
+def test_noise_and_tail_of_each_output_are_found() -> None:
+    """Of the first output the noise goes with x0, and its log variances are spread by .9."""
     generator = torch.Generator().manual_seed(0)
-    x = torch.randn(3000, 2, generator=generator)
-    std = torch.cat([torch.exp(0.8 * x[:, :1]), torch.ones(3000, 1)], dim=1)
-    y = std * torch.randn(3000, 2, generator=generator)
-    noise, prediction = NoiseFunction(2, 2), unit_noise(4, 3000, 2)
-    assert torch.equal(noise(x, prediction.mean), torch.ones(3000, 2))
+    x, tail = torch.randn(4000, 2, generator=generator), torch.tensor([0.9, 0.0])
+    log_variance = torch.stack([1.6 * x[:, 0], torch.zeros(4000)], dim=1)
+    spread = tail * torch.randn(4000, 2, generator=generator) - tail.square() / 2
+    y = ((log_variance + spread) / 2).exp() * torch.randn(4000, 2, generator=generator)
+    noise, prediction = NoiseFunction(2, 2), unit_noise(50, 4000, 2)
+    assert torch.equal(noise(x, prediction.mean), torch.ones(4000, 2))
     noise.fit(x, y, prediction)
-    ratio = noise(x, prediction.mean) / std.square()
-    assert ratio[x[:, 0].abs() < 2].log().abs().mean() < 0.1
+    error = noise(x, prediction.mean).log() - log_variance
+    assert error[x[:, 0].abs() < 2].abs().mean() < 0.15
     assert noise.weight[1].abs().max() < 0.1
+    assert noise.tail[0].item() == pytest.approx(0.9, abs=0.1)
+    assert 0 <= noise.tail[1].item() < 0.2
     assert not any(buffer.requires_grad for buffer in noise.buffers())
 
 
@@ -197,7 +199,6 @@ def test_the_fit_of_the_noise_is_a_maximum() -> None:
 
 
 def test_the_noise_far_outside_is_that_of_three_deviations() -> None:
-    """The factor is log-linear in the inputs up to there, and goes no further."""
     generator = torch.Generator().manual_seed(0)
     x = torch.randn(800, 1, generator=generator)
     y = torch.exp(0.3 * x) * torch.randn(800, 1, generator=generator)
@@ -251,34 +252,6 @@ def test_each_member_has_small_and_large_noise_however_the_draws_are_ordered(mem
     for each in (*factors.view(members, share), *factors.view(share, members).T):
         below = (each < factors.median()).float().mean().item()
         assert below == pytest.approx(0.5, abs=0.21)
-
-
-def test_the_tail_of_each_output_is_found() -> None:
-    """Log variances are spread by .9 for the first output, and not at all for the second."""
-    generator = torch.Generator().manual_seed(0)
-    x, tail = torch.randn(4000, 2, generator=generator), torch.tensor([0.9, 0.0])
-    log_variance = tail * torch.randn(4000, 2, generator=generator) - tail.square() / 2
-    y = (log_variance / 2).exp() * torch.randn(4000, 2, generator=generator)
-    noise = NoiseFunction(2, 2)
-    noise.fit(x, y, unit_noise(50, 4000, 2))
-    assert noise.tail[0].item() == pytest.approx(0.9, abs=0.1)
-    assert 0 <= noise.tail[1].item() < 0.2
-    assert noise.offset.abs().max() < 0.1
-
-
-@pytest.mark.parametrize("degrees", [3.0, math.inf])
-def test_intervals_of_all_sizes_hold_for_heavy_and_for_light_tails(degrees) -> None:
-    """Student t with 3 degrees of freedom, of which a Gaussian's 50 % interval holds 67 %, and a Gaussian."""
-    x = torch.randn(20_000, 1)
-    y = torch.distributions.StudentT(degrees).sample((20_000, 1)) if degrees < 9 else torch.randn(20_000, 1)
-    noise = NoiseFunction(1, 1)
-    noise.fit(x[:2000], y[:2000], unit_noise(50, 2000))
-    one = unit_noise(50, 18_000)
-    levels = torch.tensor([0.5, 0.9, 0.95])
-    found = central_coverage(noise.with_tail(one.scale_noise(noise.offset.exp())), y[2000:], levels)
-    torch.testing.assert_close(found, levels, rtol=0.0, atol=0.04 if degrees < 9 else 0.03)
-    gaussian = central_coverage(one.scale_noise(y[:2000].square().mean()), y[2000:], levels)
-    assert (gaussian[0] > 0.6) == (degrees < 9)
 
 
 def test_a_bend_makes_a_tail_that_of_student() -> None:
@@ -346,7 +319,6 @@ def test_the_noise_is_less_by_what_it_holds_of_the_spread(slopes: tuple[float, .
 
 
 def test_the_prediction_is_the_mixture_of_the_members_with_the_noise_of_the_rows(quick) -> None:
-    """Each member draws masks of its own."""
     model, x = quick.model, table()[0]
     prediction = model.predict(x, num_samples=30, seed=4)
     seeds = models.member_seeds(4, 3)
@@ -387,7 +359,6 @@ def test_versions_of_the_inputs_are_predicted_by_the_members_in_turn() -> None:
 
 
 def test_the_same_seed_gives_the_same_ensemble_and_leaves_the_random_state(quick, tmp_path) -> None:
-    """Also with a checkpoint, and from a finished one."""
     x, path = table()[0], tmp_path / "members.pt"
     before, expected = torch.get_rng_state(), quick.model.predict(x, seed=0)
     for again in (fitted(), fitted(checkpoint=path), fitted(checkpoint=path)):
@@ -406,15 +377,6 @@ def test_numbers_end_with_the_last_epoch_unless_they_may_stop_early(quick) -> No
         assert scores[each.best_epoch - 1] == min(scores)
 
 
-def test_an_ensemble_survives_state_dict_pickle_and_copy(quick) -> None:
-    model, x = quick.model, table()[0]
-    expected = model.predict(x, seed=0).variance
-    blank = RegressionEnsemble([MAKE() for _ in range(3)], NoiseFunction(2, 1))
-    blank.load_state_dict(model.state_dict())
-    for each in (blank.eval(), pickle.loads(pickle.dumps(model)), copy.deepcopy(model)):
-        assert torch.equal(each.predict(x, seed=0).variance, expected)
-
-
 def test_several_tables_train_as_one_program_and_do_not_mix() -> None:
     x, y = table()
     settings = EnsembleSettings(num_members=2, epochs=40)
@@ -427,7 +389,6 @@ def test_several_tables_train_as_one_program_and_do_not_mix() -> None:
 
 
 def test_intervals_hold_on_noise_that_depends_on_the_input() -> None:
-    """The noise grows with the first input; the quiet and the noisy half are both covered."""
     generator = torch.Generator().manual_seed(1)
     x = torch.rand(1200, 2, generator=generator) * 4 - 2
     std = 0.3 * torch.exp(0.6 * x[:, :1])
@@ -442,9 +403,7 @@ def test_intervals_hold_on_noise_that_depends_on_the_input() -> None:
 
 
 def test_one_member_other_folds_and_constant_noise() -> None:
-    for fraction, rows in ((0.5, 40), (0.25, 20), (0.1, 10)):
-        found = fitted(num_members=2, epochs=1, held_out_fraction=fraction)
-        assert [len(held_out) for held_out in found.held_out] == [rows] * 2
+    assert [len(each) for each in fitted(num_members=2, epochs=1, held_out_fraction=0.25).held_out] == [20] * 2
     x, y = table()
     assert fitted(num_members=1).model.noise.weight.abs().max() > 0
     plain = fitted(input_noise=False)
@@ -508,18 +467,6 @@ def test_a_weight_in_the_noise_stands_for_equal_rows() -> None:
     for name, value in weighted.state_dict().items():
         torch.testing.assert_close(value, repeated.state_dict()[name], rtol=0.03, atol=2e-3)
     assert weighted.weight.abs().max() > 0.01
-
-
-def test_weights_move_an_ensemble() -> None:
-    """Half of the targets are 1 and half are -1, whatever the inputs; three quarters of the weight are on 1."""
-    x, _ = table(num_rows=200)
-    y = (torch.arange(200) % 2 * 2.0 - 1).unsqueeze(1)
-    weights = torch.where(y.squeeze(1) > 0, 1.5, 0.5)
-    numbers = fitted(Rows(x, y, weights), num_members=2, epochs=60).model
-    assert numbers.predict(x, seed=0).mean.mean() == pytest.approx(0.5, abs=0.15)
-    labels, make = Rows(x, (y.squeeze(1) > 0).long(), weights), partial(mlp, 2, 2, hidden=[16])
-    classes = fitted(labels, make=make, likelihood=Categorical(), num_members=2, epochs=40).model
-    assert classes.predict(x, seed=0).probabilities[:, 1].mean() == pytest.approx(0.75, abs=0.08)
 
 
 def test_small_networks_train_on_one_thread_and_the_number_of_threads_is_left_alone(monkeypatch) -> None:

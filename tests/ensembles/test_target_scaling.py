@@ -1,13 +1,14 @@
 """Targets that end at 0: held-out rows decide between them and their logarithm, and nothing is said below 0."""
 
-from functools import partial
+import copy
+from functools import cache, partial
 
 import numpy as np
 import pytest
 import torch
 from torch import Tensor
 
-from gumdrop.ensembles import Architecture, EnsembleSettings, RegressionEnsemble, Rows, choose, fit
+from gumdrop.ensembles import Architecture, EnsembleFit, EnsembleSettings, RegressionEnsemble, Rows, choose, fit
 from gumdrop.ensembles.noise import NoiseFunction
 from gumdrop.ensembles.scaling import AS_IT_IS, Scaling
 from gumdrop.likelihoods import PLAIN, Gaussian, RegressionPrediction, TargetScale
@@ -54,11 +55,15 @@ def test_there_is_no_other_scale_without_a_bound_or_with_targets_on_it() -> None
     assert choose(build, Rows(x, y), QUICK, Gaussian(), scale=SCALE).target_scale == "identity"
 
 
+@cache
+def fitted_on(kind: Kind) -> EnsembleFit:
+    architecture = Architecture((16,), "silu", target_scale=kind)
+    return fit(build, Rows(*table("log-normal")), QUICK, Gaussian(), architecture=architecture, scale=SCALE)
+
+
 @pytest.mark.parametrize("kind", ["identity", "sqrt", "log"])
 def test_log_likelihoods_are_comparable_and_predictions_stay_above_the_bound(kind: Kind) -> None:
-    x, y = table("log-normal")
-    kinds = Architecture((16,), "silu", target_scale=kind)
-    fitted = fit(build, Rows(x, y), QUICK, Gaussian(), architecture=kinds, scale=SCALE)
+    (x, y), fitted = table("log-normal"), fitted_on(kind)
     prediction = fitted.model.predict(x, seed=0)
     assert prediction.scale == TargetScale(least=0.0, kind=kind)
     assert (prediction.interval(0.99)[0] >= 0).all()
@@ -68,13 +73,11 @@ def test_log_likelihoods_are_comparable_and_predictions_stay_above_the_bound(kin
 
 
 def test_the_scale_travels_in_the_state() -> None:
-    x, y = table("log-normal")
-    kind = Architecture((16,), "silu", target_scale="log")
-    model = fit(build, Rows(x, y), QUICK, Gaussian(), architecture=kind, scale=SCALE).model
+    (x, y), model = table("log-normal"), fitted_on("log").model
     assert isinstance(model, RegressionEnsemble)
     assert model.scaling.scale.kind == "log"
     np.testing.assert_allclose([model.scaling.center, model.scaling.spread], [y.log().mean(), y.log().std()], rtol=0.01)
-    other = RegressionEnsemble([build(kind, None) for _ in range(2)], model.noise)
+    other = RegressionEnsemble([build(Architecture((16,), "silu"), None) for _ in range(2)], copy.deepcopy(model.noise))
     other.load_state_dict(model.state_dict())
     torch.testing.assert_close(other.eval().predict(x, seed=0).mean, model.eval().predict(x, seed=0).mean)
     old = {name: value for name, value in model.state_dict().items() if name != "target_scaling"}

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from gumdrop.estimators.rows import StandardisedRows, _sorted, chunks, distinct, moments
+from gumdrop.estimators.rows import StandardisedRows, chunks, distinct, moments
 
 
 def tables(seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -13,17 +13,6 @@ def tables(seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     kinds = [random.integers(0, 2, 60), random.integers(0, 30, 60), random.normal(size=60), np.full(60, -0.0)]
     x = np.column_stack([kinds[i] for i in random.integers(0, 4, 4)]).astype(float)
     return x, random.integers(0, 3, (60, 2)).astype(float), random.integers(0, 3, 60).astype(float)
-
-
-@pytest.mark.parametrize("seed", range(12))
-def test_rows_are_sorted_as_by_all_columns_at_once(seed) -> None:
-    x, y, _ = tables(seed)
-    columns = [*y.T, *x.T][::-1]
-    order, new = _sorted(columns, np.arange(60, dtype=np.int32))
-    whole = np.column_stack(columns)
-    np.testing.assert_array_equal(whole[order], whole[np.lexsort(columns[::-1])])
-    differs = np.r_[True, (whole[order][1:] != whole[order][:-1]).any(1)]
-    np.testing.assert_array_equal(new, differs)
 
 
 @pytest.mark.parametrize("seed", range(6))

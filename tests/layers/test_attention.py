@@ -56,12 +56,11 @@ def make(**options):
     return module
 
 
-def make_inputs(module, batch=True, same=None):
+def make_inputs(module, batch=True):
     """Query, key and value; they are one tensor where the sizes allow it."""
-    same = module._qkv_same_embed_dim if same is None else same
     shape = (BATCH, TIME) if module.batch_first else (TIME, BATCH)
     shape = shape if batch else (TIME,)
-    if same:
+    if module._qkv_same_embed_dim:
         return (torch.randn(*shape, WIDTH),) * 3
     return tuple(torch.randn(*shape, size) for size in (WIDTH, module.kdim, module.vdim))
 
@@ -88,14 +87,15 @@ def assert_same(actual, expected, **tolerance):
 
 @modules
 def test_vanishing_rates_give_the_result_of_pytorch(options):
-    for need_weights, mask, batch in itertools.product((True, False), MASKS.values(), (True, False)):
+    asked = ({}, {"average_attn_weights": False}, {"need_weights": False})
+    for weights, mask, batch in itertools.product(asked, MASKS.values(), (True, False)):
         module = make(**options)
-        inputs, chosen = make_inputs(module, batch), mask(batch)
-        expected = module(*inputs, need_weights=need_weights, **chosen)
+        inputs, chosen = make_inputs(module, batch), mask(batch) | weights
+        expected = module(*inputs, **chosen)
         converted = gd.learn_dropout(module, p=1e-12)
-        assert_same(converted(*inputs, need_weights=need_weights, **chosen), expected)
+        assert_same(converted(*inputs, **chosen), expected)
         with torch.no_grad():
-            assert_same(converted(*inputs, need_weights=need_weights, **chosen), expected)
+            assert_same(converted(*inputs, **chosen), expected)
 
 
 @need_weights
@@ -110,37 +110,21 @@ def test_vanishing_rates_give_the_gradients_of_pytorch(options, need_weights):
         torch.testing.assert_close(converted.get_parameter(name).grad, parameter.grad, msg=name)
 
 
-def test_keyword_arguments():
-    module = gd.learn_dropout(make(kdim=4, vdim=7), p=P)
-    force_each(module, BATCH, P)
-    query, key, value = make_inputs(module)
-    assert_same(module(value=value, key=key, query=query), module(query, key, value), rtol=0, atol=0)
-
-
-@pytest.mark.parametrize("average", [True, False])
-def test_attention_weights_of_each_head(average):
-    module = make()
-    inputs = make_inputs(module)
-    expected = module(*inputs, average_attn_weights=average)
-    assert_same(gd.learn_dropout(module, p=1e-12)(*inputs, average_attn_weights=average), expected)
-
-
 # Known masks
 
 
+@pytest.mark.parametrize("mask", ["none", "two"])
+@pytest.mark.parametrize("batch", [True, False])
+@need_weights
 @modules
-def test_known_masks_zero_columns_of_the_weights(options):
-    for choices in itertools.product((True, False), ("none", "two"), (True, False)):
-        check_known_masks(options, *choices)
-
-
-def check_known_masks(options, need_weights, mask, batch):
+def test_known_masks_zero_columns_of_the_weights(options, need_weights, batch, mask):
     module = make(**options)
     inputs, chosen = make_inputs(module, batch), MASKS[mask](batch)
     converted = gd.learn_dropout(copy.deepcopy(module), p=P)
     rows = BATCH if batch else 1
     factors = force_each(converted, rows, P)
-    output, weights = converted(*inputs, need_weights=need_weights, **chosen)
+    query, key, value = inputs
+    output, weights = converted(value=value, query=query, key=key, need_weights=need_weights, **chosen)
     assert (weights is not None) is need_weights
     dim = 0 if module.batch_first else 1
     for row in range(rows):
@@ -186,7 +170,6 @@ def test_sites_and_blocks(options):
 
 @pytest.mark.parametrize("batch_first", [True, False])
 def test_relaxed_masks_are_those_of_examples_and_not_of_positions(batch_first):
-    """Attention over one constant sequence: every position of an example must come out the same."""
     module = gd.learn_dropout(make(batch_first=batch_first), p=0.5)
     x = torch.ones(BATCH, TIME, WIDTH) if batch_first else torch.ones(TIME, BATCH, WIDTH)
     output = module(x, x, x)[0].detach()
@@ -236,12 +219,8 @@ def test_masks_that_would_broadcast_or_be_read_as_numbers_are_refused(mask, mess
 
 
 @need_weights
-def test_dropout_of_attention_weights_stays_and_is_reported(need_weights):
-    reports = []
-    module = gd.learn_dropout(make(dropout=0.25), p=1e-12, report=reports.append)
-    assert reports[0].left == {
-        "dropout": "dropout of attention weights, p = 0.25; it acts as before, on top of learned rates"
-    }
+def test_dropout_of_attention_weights_stays(need_weights):
+    module = gd.learn_dropout(make(dropout=0.25), p=1e-12)
     inputs = make_inputs(module)
     call = functools.partial(module, *inputs, need_weights=need_weights)
     assert not torch.equal(call()[0], call()[0])

@@ -108,7 +108,6 @@ assert not torch.equal(compiled(x), compiled(x))
 
 
 def test_a_network_whose_own_dropout_is_learned_is_one_graph():
-    """Also where code hands rates to functions, which are watched meanwhile; it draws the same masks."""
     model = gd.learn_dropout(ViT(), plain_dropout="learn", include=[], report=lambda report: None).train()
     x = torch.randn(4, 3, 16, 16)
     torch.manual_seed(1)

@@ -66,21 +66,6 @@ def test_kl_counts_words_as_units_and_one_input_for_each_output():
     torch.testing.assert_close(gd.kl_divergence(per_unit), expected)
 
 
-def test_embeddings_are_left_alone_unless_asked_for_or_where_their_weight_is_shared():
-    class Tied(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.embedding = nn.Embedding(WORDS, SIZE)
-            self.head = nn.Linear(SIZE, WORDS, bias=False)
-            self.head.weight = self.embedding.weight
-
-    reports = []
-    gd.learn_dropout(Tied(), embeddings=True, report=reports.append)
-    gd.learn_dropout(nn.Sequential(nn.Embedding(WORDS, SIZE), nn.Linear(SIZE, 1)), report=reports.append)
-    assert reports[0].left == {"embedding": "shares its weight with another module"}
-    assert reports[1].left == {"0": "Embedding takes indices; `embeddings=True` drops word types"}
-
-
 @pytest.mark.parametrize("per_unit", [False, True])
 def test_relaxed_masks_have_the_temperature_of_the_site(per_unit):
     module = embedding(per_unit=per_unit, temperature=0.5)

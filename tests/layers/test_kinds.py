@@ -111,7 +111,6 @@ def floating(inputs, dtype):
 @examples
 @pytest.mark.parametrize("context", [torch.no_grad, torch.enable_grad])
 def test_class_weights_keys_and_the_output_in_eval_stay(make, inputs, context):
-    """With and without PyTorch's fused paths."""
     layer, x = make().eval(), inputs()
     keys, parameters, cls = list(layer.state_dict()), dict(layer.named_parameters()), type(layer)
     with context():

@@ -215,13 +215,6 @@ def test_a_model_built_without_memory_starts_where_its_dropout_was(recurrent):
     assert len(rates) == (5 if recurrent else 3)
 
 
-def test_a_rate_starts_also_where_initialisation_is_switched_off(monkeypatch):
-    for name in ("constant_", "zeros_", "normal_"):
-        monkeypatch.setattr(nn.init, name, lambda tensor, *args, **kwargs: tensor)
-    model = gd.learn_dropout(nn.Sequential(nn.Linear(3, 3), nn.Dropout(0.3), nn.Linear(3, 3)))
-    assert gd.dropout_rates(model) == {"0": pytest.approx(0.1), "2": pytest.approx(0.3)}
-
-
 SENSELESS = [float("nan"), float("inf"), 5.8e28, -1.1e4]
 
 

@@ -1,8 +1,4 @@
-"""Optimisers without the compiler take the steps of torch's own, and leave the compiler where it is."""
-
-import subprocess
-import sys
-from pathlib import Path
+"""Optimisers without the compiler take the steps of torch's own."""
 
 import pytest
 import torch
@@ -29,19 +25,3 @@ def test_the_steps_are_the_same(kind: type[torch.optim.Optimizer]) -> None:
         assert isinstance(optimizer, kind)
         found.append(weight.detach())
     assert torch.equal(*found)
-
-
-def test_training_leaves_the_compiler_alone(tmp_path: Path) -> None:
-    code = """
-import sys, torch
-from functools import partial
-from gumdrop.ensembles import EnsembleSettings, Rows, fit_ensembles
-from gumdrop.likelihoods import Gaussian
-from gumdrop.networks import mlp
-x = torch.randn(20, 2)
-make = partial(mlp, 2, 1, hidden=[4], homoscedastic_noise=True)
-fit_ensembles([make], [Rows(x, x[:, :1])], EnsembleSettings(num_members=2, epochs=2), Gaussian(), checkpoint="fit.pt")
-print({"torch._dynamo", "sympy"} & set(sys.modules))
-"""
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=tmp_path)
-    assert done.stdout.strip() == "set()"

@@ -7,16 +7,8 @@ import numpy as np
 import pytest
 import torch
 from scipy import optimize, special, stats
-from sklearn.calibration import CalibratedClassifierCV
-from sklearn.datasets import load_digits
-from sklearn.frozen import FrozenEstimator
-from sklearn.metrics import log_loss
 
-import gumdrop as gd
-from gumdrop.estimators import ConcreteDropoutClassifier
 from gumdrop.metrics import conformal_sets, fit_temperature, outlier_p_values
-
-QUICK = {"hidden_layer_sizes": (16,), "n_members": 2, "n_mc_samples": 40, "random_state": 0}
 
 
 def test_p_values_are_their_definition_and_alarms_are_false_as_often_as_they_say() -> None:
@@ -27,16 +19,6 @@ def test_p_values_are_their_definition_and_alarms_are_false_as_often_as_they_say
     alarms = sum(outlier_p_values(*np.split(random.normal(size=20), [1]))[0] <= 0.1 for _ in range(3000))
     low, high = stats.binom(3000, 0.1).ppf([0.0005, 0.9995])
     assert low <= alarms <= high
-
-
-def test_temperature_of_scikit_learn_works_on_the_classifier() -> None:
-    X, y = load_digits(return_X_y=True)
-    X, y = X[:900], y[:900].astype(str)
-    model = ConcreteDropoutClassifier(**QUICK, max_iter=8).fit(X[:300], y[:300])
-    scaled = CalibratedClassifierCV(FrozenEstimator(model), method="temperature").fit(X[300:600], y[300:600])
-    before, after = model.predict_proba(X[600:]), scaled.predict_proba(X[600:])
-    assert log_loss(y[600:], after) < log_loss(y[600:], before)
-    np.testing.assert_array_equal(before.argmax(1), after.argmax(1))
 
 
 # Sets of classes
@@ -129,7 +111,6 @@ def test_temperature_of_a_share_is_known() -> None:
 
 
 def test_temperature_of_pixels_is_that_of_their_rows() -> None:
-    """Also without gradients around it; it leaves none behind."""
     generator = torch.Generator().manual_seed(0)
     logits = (3 * torch.randn(2, 3, 4, 5, 6, generator=generator)).requires_grad_()
     target = torch.randint(0, 4, (3, 5, 6), generator=generator)
@@ -137,22 +118,6 @@ def test_temperature_of_pixels_is_that_of_their_rows() -> None:
     with torch.no_grad():
         assert fit_temperature(logits, target) == pytest.approx(fit_temperature(rows, target.flatten()), rel=1e-6)
     assert logits.grad is None
-
-
-def test_scaled_predictions_have_the_likelihood_that_was_learned() -> None:
-    model = gd.learn_dropout(torch.nn.Linear(3, 4), p=0.2)
-    model.weight.data.mul_(8.0)
-    x = torch.randn(200, 3)
-    with torch.no_grad():
-        y = torch.distributions.Categorical(logits=model.eval()(x) / 4).sample()
-    temperature = fit_temperature(gd.sample(model, x, num_samples=30, seed=0), y)
-
-    def score(temperature: float) -> float:
-        prediction = gd.predict_classification(model, x, num_samples=30, seed=0, temperature=temperature)
-        return prediction.log_prob(y).mean().item()
-
-    assert temperature > 2
-    assert score(temperature) > max(score(0.98 * temperature), score(1.02 * temperature), score(1.0))
 
 
 def test_errors_of_temperature() -> None:

@@ -41,15 +41,6 @@ def test_bounds_leave_out_no_row(monkeypatch) -> None:
         assert choose_classes_jointly(logits, 5).tolist() == whole.tolist()
 
 
-def test_bounds_spare_most_of_the_work(monkeypatch) -> None:
-    looked, joint = [], acquisition._joint_entropy
-    monkeypatch.setattr(acquisition, "ROWS_AT_ONCE", 10)
-    monkeypatch.setattr(acquisition, "_joint_entropy", lambda p, *more: looked.append(p.shape[1]) or joint(p, *more))
-    logits = drawn(2, (10, 400, 4)) * torch.linspace(0, 1, 400)[None, :, None] ** 3
-    choose_classes_jointly(logits, 4)
-    assert sum(looked) < 400 + 3 * 200
-
-
 def test_drawn_configurations_give_the_joint_entropy_of_all() -> None:
     logits = drawn(3, (8, 6, 4))
     rows, more = [0, 2, 3, 5], torch.tensor([1, 4])

@@ -234,7 +234,7 @@ def test_what_the_page_says(name):
         torch.testing.assert_close(sample(model, inputs, batch_size=2), draws)
 
 
-@pytest.mark.parametrize("name", ["BERT", "DeBERTa v2", "T5", "BART", "GPT-2", "Swin", "Wav2Vec2"])
+@pytest.mark.parametrize("name", ["BERT", "DeBERTa v2", "T5", "GPT-2", "Swin"])
 def test_removed_dropout_is_off(name):
     model, inputs, _ = build(name)
     report = convert(model, plain_dropout="remove")
@@ -243,7 +243,7 @@ def test_removed_dropout_is_off(name):
 
 
 @pytest.mark.parametrize("include", [["*"], []], ids=["all", "own"])
-@pytest.mark.parametrize("name", ["BERT", "GPT-2", "Llama", "T5", "Whisper", "ViT", "ConvNeXt", "Swin"])
+@pytest.mark.parametrize("name", ["BERT", "GPT-2", "T5", "Whisper", "Swin"])
 def test_all_dropout_is_learned_or_named(name, include):
     model, x, _ = build(name, rate=0.2)
     keys = list(model.state_dict())
@@ -293,7 +293,6 @@ def assert_same_draws(inputs, model, other):
 
 @pytest.mark.parametrize("name", ["BERT", "T5", "ResNet"])
 def test_files_of_a_converted_model_open_as_those_of_the_model_it_was(name, tmp_path):
-    """The rates are in them too."""
     model, inputs, _ = build(name, rate=0.0)
     convert(model)
     move_rates(model).save_pretrained(tmp_path)
@@ -387,7 +386,6 @@ def test_a_rate_that_was_learned_is_not_initialised_again(bert, plain_checkpoint
 
 
 def test_one_key_that_is_missing(bert, tmp_path, monkeypatch):
-    """Rates that a checkpoint has are loaded, and those that it lacks start."""
     model = Classifier(bert.config)
     with torch.no_grad():
         for block in dropout_blocks(model):

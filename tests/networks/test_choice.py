@@ -1,7 +1,6 @@
 """Which layers are converted: those of other libraries, by name, and those that read one unit."""
 
 import copy
-import pickle
 import sys
 import types
 
@@ -90,19 +89,6 @@ def test_a_layer_of_another_library_is_as_good_as_pytorchs(pair):
     torch.testing.assert_close(*(gd.sample(layer, x, num_samples=8, seed=1) for layer in layers))
 
 
-def test_it_has_a_rate_for_each_unit_and_survives_copies(pair):
-    model = gd.learn_dropout(nn.Sequential(pair[0]), per_unit=True)
-    twin = gd.learn_dropout(nn.Sequential(pair[1]), per_unit=True)
-    with torch.no_grad():
-        for layer in (model, twin):
-            set_logit(layer[0].concrete_dropout, torch.linspace(-2, 1, 6))
-    torch.testing.assert_close(gd.kl_divergence(model), gd.kl_divergence(twin))
-    x = torch.randn(4, 6)
-    expected = gd.sample(model, x, num_samples=3, seed=0)
-    assert torch.equal(gd.sample(copy.deepcopy(model), x, num_samples=3, seed=0), expected)
-    assert torch.equal(gd.sample(pickle.loads(pickle.dumps(model)), x, num_samples=3, seed=0), expected)
-
-
 def test_dropout_in_front_of_it_is_taken_over(pair):
     report = report_of(nn.Sequential(nn.Linear(6, 6), nn.Dropout(0.4), pair[0]))
     assert report.replaced == {"1": "2 starts from p = 0.4"}
@@ -167,7 +153,6 @@ def test_a_single_unit_is_not_dropped(layer):
     ],
 )
 def test_one_unit_is_dropped_where_its_layer_is_named(options, converted):
-    """Neither a pattern nor a type names it; a depthwise convolution reads many channels."""
     model = nn.Sequential(nn.Linear(1, 4), nn.Linear(4, 4), nn.Conv2d(4, 4, 3, groups=4))
     assert list(report_of(model, **options).converted) == converted
 

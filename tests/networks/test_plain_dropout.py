@@ -85,7 +85,6 @@ def test_what_is_removed_is_in_the_report_and_off():
     ],
 )
 def test_after_removal_nothing_drops_but_learned_rates(make, shape):
-    """With rates near 0 a training pass is then an eval pass."""
     x = torch.randn(shape)
     for plain_dropout, same in (("keep", False), ("remove", True)):
         model = gd.learn_dropout(make(), plain_dropout=plain_dropout).train()

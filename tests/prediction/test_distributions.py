@@ -62,6 +62,8 @@ def test_a_mixture_is_that_of_scipy(likelihood) -> None:
         assert (prediction.cdf(quantile + 1e-6) >= p).all()
         below = quantile - (1e-6 if likelihood.is_density else 1)
         assert (prediction.cdf(below) < p).all()
+    lean = likelihood.predict([output[:3], output[3:]], S, keep_draws=False)
+    torch.testing.assert_close((lean.mean, lean.variance), (prediction.mean, prediction.variance))
     for found in (prediction.interval(0.9), prediction.interval()):
         torch.testing.assert_close(found, tuple(prediction.quantile(p) for p in (0.05, 0.95)))
 
@@ -116,3 +118,26 @@ def test_errors() -> None:
         StudentT(degrees=1.0)
     with pytest.raises(ValueError, match=r"end the model with 2 D outputs, or with `gumdrop.HomoscedasticNoise"):
         NegativeBinomial().nll(torch.zeros(4, 3), torch.zeros(4, 1))
+
+
+@pytest.mark.parametrize("log_rate", [-80.0, 0.0, 12.0, 16.0])
+def test_one_function_is_a_poisson_distribution_of_any_size(log_rate: float) -> None:
+    prediction = Poisson().predict([torch.full((1, 1, 1), log_rate, dtype=torch.float64)], 1)
+    for probability in (0.01, 0.5, 0.99):
+        assert prediction.quantile(probability).item() == stats.poisson.ppf(probability, np.exp(log_rate))
+
+
+@pytest.mark.parametrize("log_rate", [-1e4, 1e4])
+def test_rates_beyond_all_measure_stay_numbers(log_rate: float) -> None:
+    model = gd.learn_dropout(nn.Linear(2, 1), p=0.5)
+    nn.init.constant_(model.bias, log_rate)
+    prediction = gd.predict_counts(model, torch.ones(2, 2), num_samples=5, seed=0)
+    assert prediction.mean.isfinite().all()
+    assert not prediction.quantile(0.9).isnan().any()
+    assert not prediction.log_prob(torch.ones(2, 1)).isnan().any()
+
+
+@pytest.mark.parametrize("wrong", [-1.0, 0.5, float("nan")])
+def test_what_is_no_count_is_refused(wrong: float) -> None:
+    with pytest.raises(ValueError, match="`target` must hold counts: 0, 1, 2"):
+        Poisson().predict([torch.ones(1, 4, 2)], 1).log_prob(torch.full((4, 2), wrong))

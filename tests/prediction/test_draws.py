@@ -250,12 +250,6 @@ class TestWhatOnlyTheLoopCanDo:
         if make is RememberingInBuffer:
             assert torch.equal(model.last, torch.zeros(1))  # type: ignore[arg-type]
 
-    @pytest.mark.parametrize("make", [Remembering, RememberingInBuffer])
-    def test_what_keeps_something_is_not_run_at_once(self, make: type[nn.Module]) -> None:
-        """It would keep several draws, where the loop keeps the last."""
-        with pytest.raises(ValueError, match="did not use any of its dropout"):
-            at_once(converted(make()), data(9, 4))
-
     def test_failure_after_some_chunks(self, monkeypatch: pytest.MonkeyPatch) -> None:
         calls: list[Tensor] = []
         armed: list[bool] = []

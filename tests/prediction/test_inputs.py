@@ -53,7 +53,6 @@ class Graph(nn.Module):
 class TestShared:
     @pytest.mark.parametrize("predict", PREDICTIONS)
     def test_edges_are_passed_on_whole(self, predict: Callable[..., Any]) -> None:
-        """As are None, numbers and words."""
         model, x = Graph(), torch.randn(4, 3)
         edges = torch.tensor([[0, 1, 2, 0], [1, 2, 3, 3]])
         named = {"x": x, "edge_index": edges, "mode": "mean", "weight": None}

@@ -13,7 +13,6 @@ from torch import Tensor, nn
 
 import gumdrop as gd
 from gumdrop.layers import ConcreteDropout
-from gumdrop.likelihoods import ClassificationPrediction, RegressionPrediction
 
 from builders import reference as ref
 from builders.models import fingerprint, mixed_model
@@ -353,7 +352,6 @@ class TestInvariance:
         assert torch.equal(gd.sample(model, x, num_samples=7, seed=0), y)
 
     def test_many_seeds_give_as_many_functions(self) -> None:
-        """Each seed of 300 has masks of its own, and so has each site of 300."""
         model, x = linear(64, p=0.5), torch.randn(1, 64)
         assert len({gd.sample(model, x, num_samples=1, seed=seed).item() for seed in range(300)}) == 300
         sites = [linear(64, p=0.5) for _ in range(300)]
@@ -428,7 +426,6 @@ class TestRegression:
 
     @pytest.mark.parametrize("positions", [(), (7,)])
     def test_log_density_is_that_of_each_row(self, positions: tuple[int, ...]) -> None:
-        """Outputs are in the last dimension, everything else is kept."""
         model, x, target = linear(6, 4, p=0.3), torch.randn(5, *positions, 6), torch.randn(5, *positions, 2)
         prediction = gd.predict_regression(model, x, num_samples=30, seed=0)
         assert prediction.mean.shape == (5, *positions, 2)
@@ -438,25 +435,6 @@ class TestRegression:
         assert prediction.log_prob(target).shape == (5,)
         np.testing.assert_allclose(prediction.log_prob(target), expected, rtol=1e-4)
         assert prediction.log_prob(target + 1e6).isfinite().all()  # no underflow to log 0
-
-    def test_without_draws(self, model: nn.Module, x: Tensor) -> None:
-        kept = gd.predict_regression(model, x, num_samples=30, seed=0)
-        lean = gd.predict_regression(model, x, num_samples=30, seed=0, keep_draws=False)
-        for name in ("mean", "epistemic", "aleatoric", "variance", "std"):
-            torch.testing.assert_close(getattr(lean, name), getattr(kept, name))
-        assert lean.draw_means is None
-
-    def test_other_units(self, model: nn.Module, x: Tensor) -> None:
-        """What is said of s y + t is what was said of y, in other words."""
-        prediction = gd.predict_regression(model, x, num_samples=30, seed=0)
-        scale, shift = torch.tensor([3.0, 0.2]), torch.tensor([-5.0, 40.0])
-        other, y = prediction.rescale(scale, shift), torch.randn(5, 2)
-        torch.testing.assert_close(other.mean, scale * prediction.mean + shift)
-        torch.testing.assert_close(other.std, scale * prediction.std)
-        torch.testing.assert_close(other.epistemic / other.variance, prediction.epistemic / prediction.variance)
-        torch.testing.assert_close(other.log_prob(scale * y + shift), prediction.log_prob(y) - scale.log().sum())
-        for mine, was in zip(other.interval(0.8), prediction.interval(0.8), strict=True):
-            torch.testing.assert_close(mine, scale * was + shift, rtol=1e-4, atol=1e-4)
 
     @pytest.mark.parametrize("log_variance", [-0.7, torch.tensor(-0.7), torch.tensor([-0.7, 0.4])])
     def test_known_noise(self, log_variance: Any) -> None:
@@ -542,14 +520,6 @@ class TestClassification:
             assert log_prob[index].item() == pytest.approx(naive, rel=1e-4)
         assert torch.equal(prediction.log_prob(target.to(torch.uint8)), log_prob)
 
-    def test_a_sure_function_has_no_information(self) -> None:
-        model = linear(6, 3, p=0.5)
-        set_logit(model.concrete_dropout, -60.0)
-        with pytest.warns(UserWarning, match="none of the 9 draws is likely to drop a unit"):
-            prediction = gd.predict_classification(model, torch.randn(50, 6), num_samples=9)
-        assert (prediction.mutual_information >= 0).all()
-        np.testing.assert_allclose(prediction.mutual_information, 0, atol=1e-6)
-
     def test_extreme_logits(self) -> None:
         model, x = linear(6, 3, p=0.5), torch.randn(5, 6) * 1e6
         prediction = gd.predict_classification(model, x, num_samples=20, seed=0)
@@ -570,21 +540,3 @@ class TestClassification:
             gd.predict_classification(linear(6, 1, p=0.5), x)
         with pytest.raises(ValueError, match=r"with C >= 2, got \(5,\)"):
             gd.predict_classification(linear(6, 1, p=0.5), x, output=lambda y: y.squeeze(-1))
-
-
-class TestOneFunction:
-    """What a model without drawn functions says, as a prediction of the same kind."""
-
-    def test_a_gaussian_is_all_noise(self) -> None:
-        mean, variance = torch.randn(5, 2).double(), torch.rand(5, 2).double() + 0.1
-        prediction = RegressionPrediction.gaussian(mean, variance)
-        normal = torch.distributions.Normal(mean, variance.sqrt())
-        assert torch.equal(prediction.variance, variance)
-        assert not prediction.epistemic.any()
-        torch.testing.assert_close(prediction.log_prob(mean + 1), normal.log_prob(mean + 1).sum(1))
-
-    def test_probabilities_disagree_with_nothing(self) -> None:
-        log_p = torch.randn(5, 3, 2).log_softmax(1)
-        prediction = ClassificationPrediction.from_log_probabilities(log_p)
-        torch.testing.assert_close(prediction.predictive_entropy, -(log_p.exp() * log_p).sum(1))
-        torch.testing.assert_close(prediction.mutual_information, torch.zeros(5, 2))

@@ -100,7 +100,6 @@ class TestExact:
 
 @pytest.mark.parametrize("cls", ACTIVATIONS)
 def test_activation_of_a_gaussian(cls: type[nn.Module]) -> None:
-    """Against the sum over a fine grid: mean, variance, and the part of the variance that is linear."""
     layer = cls()
     mean, std = data(12) * 2, torch.rand(12, dtype=torch.float64) + 0.1
     z = torch.linspace(-10, 10, 200_001, dtype=torch.float64).unsqueeze(1)
@@ -128,19 +127,6 @@ def test_networks_against_many_draws(activation: nn.Module) -> None:
     errors = (variance / spread).sqrt().sub(1).abs()
     assert errors.mean() < 0.05
     assert errors.max() < 0.2
-
-
-def test_convolutional_network_against_many_draws() -> None:
-    model = converted(
-        *(nn.Conv2d(2, 8, 3), nn.BatchNorm2d(8), nn.ReLU(), nn.AvgPool2d(2), nn.Conv2d(8, 8, 2), nn.ReLU()),
-        *(nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(8, 2)),
-        p=0.05,
-    )
-    x = data(4, 2, 8, 8)
-    mean, variance = propagate_moments(model, x)
-    expected, spread = sampled(model, x, 5000)
-    assert ((mean - expected) / spread.sqrt()).abs().max() < 0.2
-    assert (variance / spread).sqrt().sub(1).abs().max() < 0.2
 
 
 def small_network(p: float = 0.02, **options: Any) -> nn.Sequential:
@@ -234,14 +220,6 @@ class TestPredictRegression:
         assert spread.max() > 0.1
         torch.testing.assert_close(prediction.mean[:, 0], mean)
         torch.testing.assert_close(prediction.aleatoric[:, 0], torch.exp(log_noise + spread / 2))
-
-    @pytest.mark.parametrize("log_variance", [-1.0, torch.tensor([0.3, -2.0])])
-    def test_known_noise(self, log_variance: Any) -> None:
-        model, x = converted(nn.Linear(8, 2)), data(10, 8)
-        prediction = gd.predict_regression(model, x, method="moments", log_variance=log_variance)
-        expected = torch.as_tensor(log_variance, dtype=torch.float64).exp().expand(10, 2)
-        torch.testing.assert_close(prediction.aleatoric, expected)
-        assert torch.equal(prediction.epistemic, propagate_moments(model, x).variance)
 
 
 class TestNothingLeftBehind:

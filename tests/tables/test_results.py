@@ -6,7 +6,7 @@ import random
 from dataclasses import dataclass, field
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gumdrop.tables import TableError
@@ -41,6 +41,7 @@ parts = st.builds(
 )
 
 
+@settings(max_examples=40)
 @given(parts)
 def test_a_record_is_read_as_it_was_written(part) -> None:
     data = json.loads(json.dumps(plain(part)))
@@ -84,7 +85,7 @@ def paths(data, start=()):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_damage_anywhere_is_told_or_does_no_harm(kind) -> None:
-    whole = KINDS[kind](30, epochs=5)
+    whole = KINDS[kind](12, epochs=2)
     places = list(paths(whole))[1:]
     rendered = random.Random(0).sample([(place, value) for place in places for value in DAMAGE], 3)
     for place in places:

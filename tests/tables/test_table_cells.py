@@ -196,7 +196,8 @@ def test_noise_does_not_hold_what_the_spread_of_drawn_cells_holds(tmp_path, monk
     for folder in ("drawn", "median"):
         if folder == "median":
             monkeypatch.setattr("gumdrop.tables.fitting.data.imputer", lambda marked, donors: None)
-        fit_table(tmp_path / "blank.csv", "price", tmp_path / folder, settings=replace(SETTINGS, batch_size=32))
+        settings = replace(SETTINGS, batch_size=32, epochs=40)
+        fit_table(tmp_path / "blank.csv", "price", tmp_path / folder, settings=settings)
         scores = json.loads((tmp_path / folder / "results.json").read_text())["scores"][0]["values"]
         noise = pd.read_csv(tmp_path / folder / "predictions.csv")["aleatoric_std"].mean()
         found.append((noise, scores["log likelihood"]))

@@ -18,14 +18,13 @@ from gumdrop.tables import TableError, load_table_model
 from gumdrop.tables.fitting import folder as table_folder
 from gumdrop.tables.fitting.fit import fit_table
 from gumdrop.tables.fitting.folder import held_folder, put_in_place
-from gumdrop.tables.fitting.settings import FitSettings
 from gumdrop.tables.folders import NEW, OLD, whole_folder
 from gumdrop.tables.results import read_results
 
-from builders.tables import NO_GRADE, QUICK, write_table
+from builders.tables import ALONE, NO_GRADE, ONE, write_table
 
 FILES = ("model.json", "model.safetensors", "results.json")
-FIT = ["--target", "price", "--epochs", "2", "--members", "1", "--hidden", "4", "--draws", "4", "--quiet"]
+FIT = ["--target", "price", *ONE]
 
 KILLED = """
 import os, sys
@@ -107,14 +106,6 @@ def make(place: Path, text: str = "old") -> None:
         put_in_place(work, place, overwrite=True, keep_checkpoints=False)
 
 
-def test_a_second_fit_is_refused_while_the_first_is_at_work(table, tmp_path) -> None:
-    with held_folder(tmp_path / "run", overwrite=False, notify=str) as work:
-        with pytest.raises(TableError, match=r"another fit is at work on .*run: wait"):
-            fit_table(table, "price", tmp_path / "run", reading=NO_GRADE, settings=QUICK, overwrite=True)
-        assert (work / NEW).is_dir()
-    assert not list(tmp_path.iterdir())
-
-
 def test_the_lock_is_not_inherited_and_dies_with_its_process(tmp_path) -> None:
     program = (
         "import os, sys, time\n"
@@ -176,7 +167,7 @@ def test_what_comes_into_the_place_meanwhile_is_not_replaced(table, tmp_path) ->
         (tmp_path / "run" / "thesis.txt").write_text("years")
 
     with pytest.raises(TableError, match=r"holds 'thesis.txt'.*came there during this fit"):
-        fit_table(table, "price", tmp_path / "run", reading=NO_GRADE, settings=QUICK, overwrite=True, finish=others)
+        fit_table(table, "price", tmp_path / "run", reading=NO_GRADE, settings=ALONE, overwrite=True, finish=others)
     assert (tmp_path / "run" / "thesis.txt").read_text() == "years"
     assert (tmp_path / "run" / "model.json").read_text() == "old"
 
@@ -185,23 +176,18 @@ def test_a_folder_that_appears_meanwhile_is_not_replaced(table, tmp_path) -> Non
     def others(results, folder):
         (tmp_path / "run").mkdir()
 
-    arguments = (table, "price", tmp_path / "run")
     with pytest.raises(TableError, match="exists already"):
-        fit_table(*arguments, reading=NO_GRADE, settings=QUICK, finish=others)
+        fit_table(table, "price", tmp_path / "run", reading=NO_GRADE, settings=ALONE, finish=others)
     assert not list((tmp_path / "run").iterdir())
-    (tmp_path / "run").rmdir()
-    fit_table(*arguments, reading=NO_GRADE, settings=QUICK)
 
 
-@pytest.mark.parametrize("overwrite", [False, True])
-def test_files_of_others_in_the_working_folder_stay_there(table, tmp_path, overwrite) -> None:
+def test_files_of_others_in_the_working_folder_stay_there(table, tmp_path) -> None:
     work = tmp_path / "run.partial"
     work.mkdir()
     theirs = ("model.json", "notes.txt", "learned.checkpoint.txt", "1.partial")
     for name in theirs:
         (work / name).write_text("mine")
-    settings = FitSettings(hidden=(4,), num_members=1, epochs=2, num_samples=4)
-    fit_table(table, "price", tmp_path / "run", reading=NO_GRADE, settings=settings, overwrite=overwrite)
+    fit_table(table, "price", tmp_path / "run", reading=NO_GRADE, settings=ALONE, overwrite=True)
     assert {path.name for path in work.iterdir()} == set(theirs)
     assert "notes.txt" not in {path.name for path in (tmp_path / "run").iterdir()}
     load_table_model(tmp_path / "run")

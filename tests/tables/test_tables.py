@@ -11,24 +11,21 @@ from gumdrop.ensembles import RegressionEnsemble
 from gumdrop.ensembles.noise import NoiseFunction
 from gumdrop.likelihoods import ClassificationPrediction, RegressionPrediction
 from gumdrop.tables import TableError, load_table_model, read_table
-from gumdrop.tables.explained import Background, ColumnShares, ExplainedRow, ExplainedTarget, Overall, TableExplanation
 from gumdrop.tables.fitting import train as fitting_train
 from gumdrop.tables.fitting.fit import fit_table
 from gumdrop.tables.fitting.settings import FitSettings
-from gumdrop.tables.info import _what, rates_in_words
+from gumdrop.tables.info import rates_in_words
 from gumdrop.tables.model_file import checksum_of, save_model
 from gumdrop.tables.prediction import predict_frame
 from gumdrop.tables.results import Rate
 from gumdrop.tables.schema.inference import infer_schema
 from gumdrop.tables.schema.schema import Target
-from gumdrop.tables.scoring import mean_record, shown
+from gumdrop.tables.scoring import mean_record
 from gumdrop.tables.task import Classification, Regression
 from gumdrop.training import EpochRecord
 from gumdrop.training.state import TrainingState
-from gumdrop.views.explanation import headline
-from gumdrop.views.html import signed
 
-from builders.tables import NO_GRADE, NO_PRICE, QUICK, write_table
+from builders.tables import ALONE, NO_GRADE, NO_PRICE, QUICK, write_table
 
 
 @pytest.fixture(scope="module")
@@ -84,21 +81,6 @@ def test_rates_that_went_to_0_are_put_into_words() -> None:
     assert gone.startswith("No dropout is left")
     assert gone.endswith("only how the 5 networks differ.")
     assert "0 for every row, and says nothing of out-of-distribution rows" in rates_in_words(rates(0.001), 1)
-
-
-def test_cells_and_answers_are_written_out(regression) -> None:
-    assert [shown(value) for value in (413400.0, np.int64(75000), 2015, 0.5, True, None, "a")] == [
-        "413,400", "75,000", "2015", "0.5", "True", "", "a",
-    ]  # fmt: skip
-    model = load_table_model(regression / "run")
-    none = ColumnShares(0.0, 0.0, [], None)
-    row = ExplainedRow(1, [], 413386.2, 301000.4, 1.2e6, none, none)
-    target, background = ExplainedTarget("price", "", "regression"), Background(0, "training")
-    found = TableExplanation(target, 0.9, [], background, 1, 0, [row], Overall(0, [], []), [])
-    assert headline(found, row) == "Row 1: price 413,386, 90% interval 301,000 to 1,200,000"
-    assert [signed(share) for share in (12345.6, -1380.0, 1e-5, 0.5)] == ["+12,346", "-1,380", "0", "+0.500"]
-    column = dataclasses.replace(model.schema.columns[0], least=1e5, most=2e6, mean=413400.0, std=170000.0)
-    assert _what(column) == "100,000 to 2,000,000, mean 413,400, std 170,000"
 
 
 def test_test_predictions_are_those_of_the_loaded_model(regression) -> None:
@@ -171,15 +153,6 @@ def test_the_probability_of_the_rarer_class_is_scored_as_a_ranking(classificatio
     assert ranking["auroc"] == pytest.approx((1 + pairs.mean()) / 2, abs=0.01)  # the file has seven digits
 
 
-def test_noise_depends_on_the_row_and_the_file_holds_all_members(regression) -> None:
-    written = pd.read_csv(regression / "run" / "predictions.csv")
-    assert written["aleatoric_std"].std() > 0
-    ensemble = load_table_model(regression / "run").ensemble
-    assert len(ensemble.members) == 3
-    assert not any(module.training for module in ensemble.modules())
-    assert ensemble.noise.weight.abs().max() > 0
-
-
 def test_the_twins_are_the_same_ensemble_at_one_rate_and_leave_the_process_alone(regression, tmp_path, monkeypatch):
     rates = []
     before = torch.get_num_threads(), torch.get_rng_state().tolist(), np.random.get_state()[1].tolist()
@@ -207,7 +180,6 @@ def test_the_twins_are_the_same_ensemble_at_one_rate_and_leave_the_process_alone
     [(3, 3, [], ["learned"]), (10, 4, ["fixed dropout, p = 0.1"], ["fixed", "learned", "plain"])],
 )
 def test_a_stopped_fit_goes_on_where_it_was(regression, tmp_path, monkeypatch, after, done, twins, kept) -> None:
-    """In its own networks, and in the last of those that it is compared with."""
     monkeypatch.setattr("gumdrop.training.state.SECONDS_BETWEEN_CHECKPOINTS", 0.0)
     record, seen = TrainingState.record, []
 
@@ -240,7 +212,7 @@ def test_a_rare_class_may_miss_from_a_part(tmp_path) -> None:
     frame = pd.read_csv(write_table(tmp_path / "houses.csv"))
     frame.loc[7, "grade"] = "superb"
     frame.to_csv(tmp_path / "rare.csv", index=False)
-    fit_table(tmp_path / "rare.csv", "grade", tmp_path / "run", reading=NO_PRICE, settings=QUICK)
+    fit_table(tmp_path / "rare.csv", "grade", tmp_path / "run", reading=NO_PRICE, settings=ALONE)
     assert "p(superb)" in pd.read_csv(tmp_path / "run" / "predictions.csv")
 
 
@@ -289,7 +261,7 @@ def test_rows_without_a_target_are_left_out_and_rows_keep_their_numbers(tmp_path
     frame.loc[frame.index % 4 == 0, "price"] = np.nan
     frame.to_csv(tmp_path / "gaps.csv", index=False)
     notes: list[str] = []
-    fit_table(tmp_path / "gaps.csv", "price", tmp_path / "run", reading=NO_GRADE, settings=QUICK, notify=notes.append)
+    fit_table(tmp_path / "gaps.csv", "price", tmp_path / "run", reading=NO_GRADE, settings=ALONE, notify=notes.append)
     assert "30 of 120 rows have no 'price' and are left out" in notes
     tested = pd.read_csv(tmp_path / "run" / "predictions.csv")
     np.testing.assert_allclose(tested["observed"], frame["price"].iloc[tested["row"] - 1])
@@ -306,9 +278,10 @@ def copied(folder, place):
 def test_a_damaged_model_is_refused(regression, tmp_path, name) -> None:
     copied(regression / "run", tmp_path)
     whole = (tmp_path / name).read_bytes()
-    (tmp_path / name).write_bytes(whole[: len(whole) // 2])
-    with pytest.raises(TableError, match="damaged"):
-        load_table_model(tmp_path)
+    for contents in (whole[: len(whole) // 2], b"[" * 100_000):
+        (tmp_path / name).write_bytes(contents)
+        with pytest.raises(TableError, match="damaged"):
+            load_table_model(tmp_path)
     (tmp_path / name).unlink()
     with pytest.raises(TableError, match=r"holds no model\.json|missing"):
         load_table_model(tmp_path)
@@ -372,26 +345,13 @@ def test_what_a_description_says_is_checked(regression, tmp_path, change, words)
         load_table_model(tmp_path)
 
 
-def test_a_description_that_was_changed_by_hand_is_refused(regression, tmp_path) -> None:
-    description = copied(regression / "run", tmp_path)
-    (tmp_path / "model.json").write_text(json.dumps(description, indent=None))
-    load_table_model(tmp_path)  # its layout says nothing
-    description["schema"]["target"]["mean"] += 1
-    (tmp_path / "model.json").write_text(json.dumps(description))
-    with pytest.raises(TableError, match="damaged, or was changed"):
-        load_table_model(tmp_path)
-    (tmp_path / "model.json").write_text("[" * 100_000)
-    with pytest.raises(TableError, match="damaged"):
-        load_table_model(tmp_path)
-
-
 def test_a_target_whose_spread_is_small_beside_its_size(tmp_path) -> None:
     frame = pd.read_csv(write_table(tmp_path / "houses.csv"))
     frames = {"near": frame, "far": frame.assign(price=frame["price"] + 1.7e9)}  # as Unix times are
     written, scores = {}, {}
     for name, each in frames.items():
         each.to_csv(tmp_path / f"{name}.csv", index=False)
-        fit_table(tmp_path / f"{name}.csv", "price", tmp_path / name, reading=NO_GRADE, settings=QUICK)
+        fit_table(tmp_path / f"{name}.csv", "price", tmp_path / name, reading=NO_GRADE, settings=ALONE)
         written[name] = pd.read_csv(tmp_path / name / "predictions.csv")
         results = json.loads((tmp_path / name / "results.json").read_text())
         scores[name] = [list(score["values"].values()) for score in results["scores"]]

@@ -20,7 +20,6 @@ from gumdrop.training.strength import mixture_log_likelihood
 
 from builders.models import Words, data
 from builders.rates import set_logit
-from builders.reference import mixture_log_density, soft_scale
 
 SPARE = torch.Generator().manual_seed(3)
 
@@ -91,31 +90,6 @@ def test_relaxed_draws_and_their_gradient_are_those_of_a_loop(build, x) -> None:
     torch.testing.assert_close(ours, naive)
     torch.testing.assert_close(slope, torch.autograd.grad(naive.sum(), [logits])[0])
     assert slope.abs().min() > 1e-4
-
-
-def test_a_mixture_of_relaxed_draws_in_plain_numbers() -> None:
-    """One unit behind three inputs, written out."""
-    weight, bias, temperature, noise_variance = [0.7, -1.2, 0.4], 0.3, 2.5, 0.36
-    model = nn.Linear(3, 1)
-    with torch.no_grad():
-        model.weight.copy_(torch.tensor([weight]))
-        model.bias.fill_(bias)
-    gd.learn_dropout(model)
-    u, x, y = torch.rand(4, 3, generator=SPARE), data(5, 3), data(5, 1)
-    network = FrozenNetwork(twin_of(model.eval()), 4, 8, 0, None)
-    likelihood = Gaussian(math.log(noise_variance)).tempered(temperature)
-    draws = network.relaxed(arguments_of(x), [dropout_scale(torch.tensor(-0.8), u)])
-    means = [
-        [[bias + sum(w * a * soft_scale(-0.8, k, 0.1) for w, a, k in zip(weight, row, of_draw, strict=True))]
-         for row in x.tolist()] for of_draw in u.tolist()
-    ]  # fmt: skip
-    means = torch.tensor(means, dtype=torch.float64).numpy()
-    expected = mixture_log_density(y.double().numpy(), means, 0 * means + noise_variance * temperature)
-    ours = mixture_log_likelihood(likelihood, draws, y)
-    assert ours.tolist() == pytest.approx(expected.tolist(), rel=1e-4)
-    predicted = likelihood.predict([draws], 4)
-    torch.testing.assert_close(predicted.log_prob(y), ours)
-    torch.testing.assert_close(predicted.aleatoric, torch.full((5, 1), noise_variance * temperature))
 
 
 class Sides(nn.Module):

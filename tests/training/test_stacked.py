@@ -73,7 +73,6 @@ def test_weights_are_the_size_of_the_data() -> None:
 
 
 def test_the_history_is_the_mean_over_rows_whatever_the_batches() -> None:
-    """A last batch of 4 rows counts as 4 rows."""
     x, y = task(0, 64)
     y[:, 0] *= torch.where(torch.arange(64) % 16 == 0, 30.0, 1.0)
     histories = []
@@ -82,18 +81,6 @@ def test_the_history_is_the_mean_over_rows_whatever_the_batches() -> None:
         results = fit_stacked(models, [(x, y)] * 2, likelihood="gaussian", epochs=1, lr=1e-9, batch_size=batch_size)
         histories.append([(result.history[0].nll, result.history[0].kl) for result in results])
     torch.testing.assert_close(torch.tensor(histories[0]), torch.tensor(histories[1]), rtol=1e-4, atol=0.0)
-
-
-@NOTED
-@pytest.mark.parametrize("per_unit", [True, False])
-def test_rates_are_those_of_the_models(per_unit: bool) -> None:
-    layers = [nn.Sequential(nn.Linear(3, 4), nn.ReLU(), nn.Linear(4, 2)) for _ in range(2)]
-    models = [gd.learn_dropout(each, per_unit=per_unit) for each in layers]
-    results = fit_stacked(models, [task(0), task(1)], likelihood="gaussian", epochs=3)
-    for model, result in zip(models, results, strict=True):
-        rates = {name: float(torch.as_tensor(p).mean()) for name, p in gd.dropout_rates(model).items()}
-        assert result.history[-1].rates == pytest.approx(rates)
-        assert all(abs(rate - 0.1) > 1e-4 for rate in rates.values())
 
 
 @NOTED
@@ -152,7 +139,6 @@ def test_bad_arguments(options, error, words) -> None:
 
 
 def test_shared_data_are_held_once_and_only_the_named_rows_are_seen() -> None:
-    """Rows that no model is to see are not numbers."""
     x, y = task(0, num_rows=40)
     x[30:] = float("nan")
     rows = [torch.arange(0, 20), torch.arange(5, 30)]
@@ -179,14 +165,13 @@ def test_rows_of_different_data_do_not_mix() -> None:
 @NOTED
 @pytest.mark.parametrize("in_turn", [False, True])
 def test_held_out_noise_is_that_of_the_held_out_rows_of_each_model(in_turn: bool) -> None:
-    """The held-out rows of the second model are four times as noisy as those it trains on."""
     x, _ = task(0, num_rows=160)
     spread = torch.where(torch.arange(160) < 120, 0.2, 0.8).unsqueeze(1)
     y = x[:, :1] + spread * torch.randn(160, 1, generator=torch.Generator().manual_seed(3))
     rows = [torch.arange(100), torch.arange(100)]
     held_out = [torch.arange(100, 120), torch.arange(120, 160)]
     models = noisy(2, in_turn=in_turn)
-    options = {"likelihood": "gaussian", "epochs": 150, "lr": 1e-2, "lengthscale": "weak"}
+    options = {"likelihood": "gaussian", "epochs": 60, "lr": 2e-2, "lengthscale": "weak"}
     fit_stacked(models, [(x, y)] * 2, rows=rows, held_out=held_out, held_out_noise=True, **options)
     for model, each in zip(models, held_out, strict=True):
         residuals = gd.sample(model, x[each], num_samples=50, seed=0)[..., :1] - y[each]
@@ -257,27 +242,6 @@ def test_rows_of_several_positions_and_targets_of_float64(shape: tuple[int, ...]
     assert len(fit_stacked(networks(2), [(x, y.double())] * 2, likelihood="gaussian", epochs=1)) == 2
 
 
-@NOTED
-def test_batch_normalisation_keeps_statistics_for_each_model() -> None:
-    layers = [[nn.Linear(3, 8), nn.BatchNorm1d(8), nn.ReLU(), nn.Linear(8, 2)] for _ in range(2)]
-    models = [gd.learn_dropout(nn.Sequential(*each)).eval() for each in layers]
-    fit_stacked(models, [task(0), task(1)], likelihood="gaussian", epochs=3)
-    assert not torch.equal(models[0][1].running_mean, models[1][1].running_mean)
-    assert [int(model[1].num_batches_tracked) for model in models] == [3 * 2] * 2
-
-
-@NOTED
-def test_parameters_that_want_no_gradient_are_left_alone() -> None:
-    models = networks(2)
-    for model in models:
-        model[0].weight.requires_grad_(False)
-    before = [(model[0].weight.clone(), model[2].weight.clone()) for model in models]
-    fit_stacked(models, [task(0)] * 2, likelihood="gaussian", epochs=2)
-    for model, (frozen, free) in zip(models, before, strict=True):
-        assert torch.equal(model[0].weight, frozen)
-        assert not torch.equal(model[2].weight, free)
-
-
 def test_equal_weights_leave_the_fit_as_it_was_and_a_weight_stands_for_equal_rows() -> None:
     """A linear model of two groups of rows: the fit follows the group that has the weight, as if it were repeated."""
     x = torch.cat([torch.ones(30, 1), -torch.ones(30, 1)])
@@ -288,7 +252,7 @@ def test_equal_weights_leave_the_fit_as_it_was_and_a_weight_stands_for_equal_row
     def trained(data, **options) -> torch.Tensor:
         torch.manual_seed(0)
         model = without_noise(mlp(1, 2, hidden=[]))
-        settings = {"likelihood": "gaussian", "epochs": 300, "batch_size": 200, "lr": 5e-2, "lengthscale": 0.01}
+        settings = {"likelihood": "gaussian", "epochs": 120, "batch_size": 200, "lr": 0.1, "lengthscale": 0.01}
         fit_stacked([model], [data], **settings, **options)
         return model(torch.tensor([[1.0], [-1.0]])).detach()
 

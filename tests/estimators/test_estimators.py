@@ -228,14 +228,6 @@ def test_classes_may_be_named_before_they_are_seen() -> None:
     assert model.fit(x[y != "middle"], y[y != "middle"]).classes_.tolist() == ["high", "low"]  # of its rows alone
 
 
-def test_learned_rates_fall_as_the_data_grow() -> None:
-    x, y = numbers(800)
-    model = ConcreteDropoutRegressor(**QUICK | {"max_iter": 100, "learning_rate_init": 0.03})
-    few = model.partial_fit(x[:40], y[:40]).dropout_rates_.mean(0)[1]
-    many = model.partial_fit(x[40:], y[40:]).dropout_rates_.mean(0)[1]
-    assert many < 0.7 * few
-
-
 def test_pipelines_cross_validation_and_searches() -> None:
     frame = pd.DataFrame(numbers(90)[0], columns=["size", "age"]).assign(colour=["red", "green", "blue"] * 30)
     y = numbers(90)[1]

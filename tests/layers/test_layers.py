@@ -114,15 +114,6 @@ def test_columns_of_any_grouped_convolution(groups, inputs, outputs, kernel, tra
         torch.testing.assert_close(matrix[:, unit].sort().values, expected, rtol=0, atol=0)
 
 
-def test_input_by_keyword():
-    layer = gd.learn_dropout(nn.ConvTranspose1d(6, 4, 3, stride=2), p=P)
-    force(layer.concrete_dropout, some_mask(5, 6))
-    x = torch.randn(5, 6, 4)
-    output = layer(output_size=[10], input=x)
-    assert output.shape == (5, 4, 10)
-    assert torch.equal(output, layer(x, output_size=[10]))
-
-
 @pytest.mark.parametrize(
     ("make", "shape"),
     [(lambda: nn.Linear(6, 4), (5, 1)), (lambda: nn.Conv2d(6, 4, 1), (5, 1, 2, 2)), (lambda: nn.Conv1d(6, 4, 1), (5,))],

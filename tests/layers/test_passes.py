@@ -53,16 +53,6 @@ def test_spread_of_training_and_of_predictions_agree() -> None:
         assert variance.item() == pytest.approx(expected, rel=tolerance)
 
 
-def test_sampling_draws_once_for_each_pass() -> None:
-    model, x = cell(), torch.ones(3, 200)
-    drawn = gd.draw(model, seed=0, fresh=True)
-    with torch.no_grad():
-        first, second = drawn(x), drawn(x)
-        assert torch.equal(first[0], first[2])
-        assert not torch.equal(first, second)
-        assert not torch.equal(model.linear(x), model.linear(x))  # outside of a pass each call is one
-
-
 def test_other_rows_have_masks_of_their_own() -> None:
     class Shrinking(Cell):
         def forward(self, x: Tensor) -> Tensor:
@@ -71,16 +61,6 @@ def test_other_rows_have_masks_of_their_own() -> None:
     model = gd.learn_dropout(Shrinking(), p=0.4)
     y = model(torch.ones(4, 200))
     assert not torch.equal(y[:3], y[4:])
-
-
-def test_inputs_of_other_dimensions_share_the_mask() -> None:
-    class Both(Cell):
-        def forward(self, x: Tensor) -> Tensor:
-            return torch.cat([self.linear(x).unsqueeze(1), self.linear(x.unsqueeze(1).expand(-1, 2, -1))], 1)
-
-    y = gd.learn_dropout(Both(), p=0.4, per_unit=True)(torch.ones(4, 200))
-    assert torch.equal(y[:, 0], y[:, 1])
-    assert torch.equal(y[:, 0], y[:, 2])
 
 
 @pytest.mark.parametrize("kind", ["rnn", "attention", "embedding"])

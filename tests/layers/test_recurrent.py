@@ -91,24 +91,6 @@ def test_vanishing_rates_give_the_output_and_state_of_pytorch(mode, kind):
         assert isinstance(actual[1], tuple) is (module.mode == "LSTM")
 
 
-@pytest.mark.parametrize("kind", ["time_first", "unsorted"])
-@modes
-def test_modules_without_bias(mode, kind):
-    module = make(mode, 2, True, bias=False)
-    x = make_input(kind)
-    expected = module(x)
-    assert_same(gd.learn_dropout(copy.deepcopy(module), p=1e-12, recurrent=True)(x), expected)
-    assert_same(gd.learn_dropout(copy.deepcopy(module), p=1e-12)(x), expected)
-
-
-def test_keyword_arguments_and_a_state_as_a_list():
-    module = gd.learn_dropout(make("lstm"), p=P)
-    force_each(module, BATCH, P)
-    x, state = make_input("time_first"), make_state(module, "time_first")
-    assert_same(module(hx=state, input=x), module(x, state), rtol=0, atol=0)
-    assert_same(module(x, list(state)), module(x, state), rtol=0, atol=0)
-
-
 # Known masks
 
 

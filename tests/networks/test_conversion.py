@@ -12,7 +12,7 @@ from safetensors.torch import load_model, save_model
 from torch import nn
 from torch._dynamo.testing import CompileCounter
 from torch.ao.quantization import default_dynamic_qconfig, float_qparams_weight_only_qconfig, quantize_dynamic
-from torch.nn.utils import parametrizations, parametrize
+from torch.nn.utils import parametrizations
 
 import gumdrop as gd
 from gumdrop.layers import ConcreteDropout, dropout_blocks
@@ -545,14 +545,6 @@ def test_parametrized_layers(make, parametrization, bias):
     assert all(block.site.scaled_logit.grad.isfinite() for block in dropout_blocks(model))
 
 
-def test_parametrization_after_conversion():
-    model = gd.learn_dropout(mlp())
-    parametrizations.weight_norm(model[0])
-    assert parametrize.is_parametrized(model[0])
-    model(torch.randn(4, 8)).sum().backward()
-    assert model[0].concrete_dropout.scaled_logit.grad.abs() > 0
-
-
 # An ordinary module
 
 
@@ -653,26 +645,6 @@ def test_compiles_without_a_break_and_once():
     torch.compiler.reset()
 
 
-@pytest.mark.parametrize(
-    ("make", "shape", "backend"),
-    [
-        (lambda: nn.TransformerEncoderLayer(8, 2, 8, dropout=0.0, batch_first=True), (2, 5, 8), "eager"),
-        (lambda: nn.Sequential(nn.Conv1d(8, 8, 1), nn.Flatten(), nn.Linear(24, 2)), (4, 8, 3), "aot_eager"),
-    ],
-)
-def test_compiled_gradients(make, shape, backend):
-    torch.compiler.reset()
-    model, x, results = gd.learn_dropout(make(), p=0.3), torch.randn(shape), []
-    for call in (model, torch.compile(model, fullgraph=True, backend=backend)):
-        model.zero_grad()
-        torch.manual_seed(0)
-        output = call(x)
-        (output.square().sum() + gd.kl_divergence(model)).backward()
-        results.append([output, *(parameter.grad.clone() for parameter in model.parameters())])
-    torch.testing.assert_close(*results)
-    torch.compiler.reset()
-
-
 @pytest.mark.parametrize("rows", [4, 7])
 @pytest.mark.parametrize("training", [True, False])
 def test_export(training, rows):
@@ -703,16 +675,6 @@ def test_fixed_rates_are_buffers_under_the_same_keys():
     torch.optim.AdamW(gd.parameter_groups(model))
     gd.fix_dropout(model)  # again, and nothing happens
     assert gd.dropout_rates(model) == learned
-
-
-def test_learned_checkpoints_load_into_fixed_models_and_back():
-    learned, fixed = converted(), gd.fix_dropout(converted(seed=1))
-    fixed.load_state_dict(learned.state_dict(), strict=True)
-    assert gd.dropout_rates(fixed) == gd.dropout_rates(learned)
-    assert all(block.site.is_fixed for block in dropout_blocks(fixed))
-    x = torch.randn(2, 5, 8)
-    assert torch.equal(gd.sample(fixed, x, num_samples=2, seed=0), gd.sample(learned, x, num_samples=2, seed=0))
-    converted(seed=2).load_state_dict(fixed.state_dict(), strict=True)
 
 
 @pytest.mark.parametrize("per_unit", [False, True])

@@ -181,15 +181,6 @@ def test_states_are_those_of_the_networks_and_the_stack_has_copies() -> None:
     assert torch.equal(original.drawn(X, 2, 0), network.drawn(X, 2, 0))
 
 
-def test_noise_is_that_of_each_member_and_can_be_set_in_place() -> None:
-    network = stack(networks("relu"))
-    for i, log_variance in enumerate(network.noises()):
-        log_variance.fill_(-float(i))
-    for output in (learned(network, X, NO_PRIOR)[0], network.drawn(X, 1, 0)[:, 0]):
-        assert output[:, 0, 2:].tolist() == [[0, 0], [-1, -1], [-2, -2]]
-    assert stack(networks("one layer")).noises() == []
-
-
 @pytest.mark.parametrize("learns_noise", [True, False])
 @pytest.mark.parametrize("kind", ["relu", "fixed"])
 def test_groups_are_those_of_a_single_network(kind: str, learns_noise: bool) -> None:

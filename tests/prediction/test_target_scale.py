@@ -213,11 +213,6 @@ def test_a_wide_logarithm_stays_finite() -> None:
     assert restricted.std.item() == pytest.approx(5 * (0.8413 * 0.1587) ** 0.5, rel=0.05)  # it is over, or hardly begun
 
 
-def test_a_narrow_root_has_the_variance_of_its_slope() -> None:
-    narrow = RegressionPrediction.gaussian(torch.tensor([[40.0]]), torch.tensor([[1e-4]]))
-    assert narrow.on(TargetScale(least=0.0, kind="sqrt")).std.item() == pytest.approx(2 * 40 * 0.01, rel=1e-4)
-
-
 def test_what_does_not_go_together_is_refused() -> None:
     with pytest.raises(ValueError, match="`kind` 'log' needs a finite `least`, got -inf"):
         TargetScale(kind="log")

@@ -235,13 +235,6 @@ def test_without_a_seed_each_row_has_a_mask_and_with_one_each_draw_alone() -> No
     assert (models.drawn(x, 5, None).std(2) > 0).all()
 
 
-@NOTED
-@pytest.mark.parametrize("shape", [(64, 4), (64,)])
-def test_rows_of_several_positions_and_targets_of_float64(shape: tuple[int, ...]) -> None:
-    x, y = (torch.randn(*shape, size) for size in (3, 1))
-    assert len(fit_stacked(networks(2), [(x, y.double())] * 2, likelihood="gaussian", epochs=1)) == 2
-
-
 def test_equal_weights_leave_the_fit_as_it_was_and_a_weight_stands_for_equal_rows() -> None:
     """A linear model of two groups of rows: the fit follows the group that has the weight, as if it were repeated."""
     x = torch.cat([torch.ones(30, 1), -torch.ones(30, 1)])

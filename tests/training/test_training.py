@@ -321,17 +321,6 @@ def test_a_stream_cannot_watch_a_sharded_model(monkeypatch) -> None:
         fit(network(), wave(), likelihood="gaussian", epochs=1, validation=DataLoader(Stream(), batch_size=None))
 
 
-def test_a_checkpoint_knows_the_values_of_several_inputs(tmp_path) -> None:
-    (x, y), place = wave(), tmp_path / "run.pt"
-    parts = columns(x)
-    options = {"likelihood": "gaussian", "epochs": 2, "checkpoint": place}
-    first = fit(Sum(), (parts, y), **options)
-    again = fit(Sum(), (dict(reversed(parts.items())), y), **options)  # the order of names says nothing
-    assert again.history == first.history
-    with pytest.raises(CheckpointError, match="other data"):
-        fit(Sum(), (parts | {"right": parts["right"] + 1}, y), **options)
-
-
 @pytest.mark.parametrize("likelihood", ["student_t", "categorical", "bernoulli", "poisson", "negative_binomial"])
 def test_other_likelihoods(likelihood) -> None:
     x, y = wave()

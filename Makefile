@@ -9,7 +9,7 @@ MARKS := not slow
 # own that runs all the tests whose numbers come from these, but for those that no rounding can change: of compilers, of
 # other libraries, of warnings, files, threads and refusals, and those of sequences in another order in memory.
 KERNELS := MKL_CBWR=COMPATIBLE//env:ATEN_CPU_CAPABILITY=default MKL_CBWR=AVX2//env:ATEN_CPU_CAPABILITY=avx2
-NO_ROUNDING := compil or lightning or test_watch or test_pictures or test_threads or unsorted or time_first or guarantee or error or bad or refused
+NO_ROUNDING := compil or test_watch or test_pictures or test_threads or unsorted or time_first or guarantee or error or bad or refused
 NUMERICAL := attribution functional layers metrics networks/test_conversion.py objective prediction tables/test_shapley.py
 # The oldest versions in an environment of their own, and the tests that they run: all but those of what needs a newer torch.
 LOWEST := .venv-lowest

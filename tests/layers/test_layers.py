@@ -152,18 +152,6 @@ def test_kl_of_a_custom_layer_is_that_of_the_dense_layer_it_is(per_unit):
             torch.testing.assert_close(gd.kl_divergence(each), gd.kl_divergence(dense))
 
 
-def test_custom_takes_precedence_for_a_subclass_of_a_known_layer():
-    class Scaled(nn.Linear):
-        def forward(self, x):
-            return super().forward(x) * 2
-
-    model = nn.Sequential(Scaled(6, 6), nn.Linear(6, 4))
-    gd.learn_dropout(model, custom={Scaled: lambda layer: 2 * layer.weight})
-    first, second = dropout_blocks(model)
-    torch.testing.assert_close(first.weight, 2 * model[0].weight)
-    assert second.weight is model[1].weight
-
-
 def test_custom_must_give_a_matrix():
     with pytest.raises(ValueError, match=r"`custom` must give the weight of Plain as a matrix \(rows, K\), got shape"):
         gd.learn_dropout(Plain(), custom={Plain: lambda layer: layer.bias})

@@ -165,18 +165,6 @@ def test_relaxed_masks_are_the_same_at_all_time_steps():
     assert ((scale > 1e-3) & (scale < 1.999)).any()  # relaxed, not hard
 
 
-def test_relaxed_recurrent_masks_are_the_same_at_all_time_steps():
-    """With W_ih = 0, W_hh = I and h_0 = 1 the state is the scale to the power of the step."""
-    module = nn.RNN(6, 6, nonlinearity="relu", bias=False)
-    with torch.no_grad():
-        module.weight_ih_l0.zero_()
-        module.weight_hh_l0.copy_(torch.eye(6))
-    gd.learn_dropout(module, p=0.5, recurrent=True)
-    output = module(torch.zeros(TIME, BATCH, 6), torch.ones(1, BATCH, 6))[0].detach().double()
-    for step in range(TIME):
-        torch.testing.assert_close(output[step], output[0] ** (step + 1), rtol=1e-5, atol=1e-7)
-
-
 # Gradients, dtypes, modes
 
 

@@ -62,21 +62,6 @@ def _ambiguity(logits: torch.Tensor, rows: list[int]) -> float:
     return float(torch.special.entr(logits[:, rows].double().softmax(2)).sum(2).mean(0).sum())
 
 
-def test_choices_from_drawn_configurations_are_nearly_as_good() -> None:
-    logits, before = drawn(4, (12, 40, 3)), torch.get_rng_state()
-    copy = logits.clone()
-    exact, sampled, again = (
-        choose_classes_jointly(logits, 5, num_configurations=most, seed=1).tolist() for most in (10_000, 60, 60)
-    )
-    assert told(logits, sampled) > 0.97 * told(logits, exact)
-    assert len(set(sampled)) == 5
-    assert sampled == again
-    assert torch.equal(before, torch.get_rng_state())
-    assert torch.equal(logits, copy)
-    known = torch.zeros(3, 4, 2)  # there is still something to choose from
-    assert sorted(choose_classes_jointly(known, 4).tolist()) == [0, 1, 2, 3]
-
-
 def test_a_row_that_stands_there_twice_is_taken_once() -> None:
     logits = drawn(5, (20, 30, 3))
     logits[:, :10] = logits[:, 10:11] * 2

@@ -10,7 +10,6 @@ import pytest
 import torch
 from safetensors.torch import load_model, save_model
 from torch import nn
-from torch._dynamo.testing import CompileCounter
 from torch.ao.quantization import default_dynamic_qconfig, float_qparams_weight_only_qconfig, quantize_dynamic
 from torch.nn.utils import parametrizations
 
@@ -157,21 +156,6 @@ def test_a_long_warning_is_cut():
 class NormalizedLinear(nn.Linear):
     def forward(self, x):
         return super().forward(nn.functional.normalize(x))
-
-
-@pytest.mark.parametrize(
-    ("model", "text"),
-    [
-        (nn.Linear(8, 2), "learned     (the model)  Linear"),
-        (NormalizedLinear(8, 2), "learned     (the model)  NormalizedLinear"),
-        (nn.Sequential(ConcreteDropout(8), nn.Linear(8, 2)), "learned     1  Linear"),
-    ],
-)
-def test_report_of_one_layer(model, text):
-    report = report_of(model)
-    assert str(report) == text
-    with pytest.raises(AttributeError):
-        report.converted = {}
 
 
 # Which layers
@@ -625,24 +609,6 @@ def test_copies_predict_the_same_under_the_same_seed(again, per_unit, fixed, tmp
         for parameter in other.parameters():
             parameter.zero_()
     assert torch.equal(gd.sample(model, x, num_samples=3, seed=0), draws)
-
-
-def test_compiles_without_a_break_and_once():
-    torch.compiler.reset()
-    model = gd.learn_dropout(mlp(nn.Dropout(0.3)), p=0.3)
-    counter = CompileCounter()
-    compiled = torch.compile(model, fullgraph=True, backend=counter)
-    x = torch.randn(4, 8)
-    for _ in range(3):
-        compiled(x).sum().backward()
-        with torch.no_grad():
-            for parameter in model.parameters():
-                parameter += 0.01
-    assert counter.frame_count == 1
-    assert model[0].concrete_dropout.scaled_logit.grad.abs() > 0
-    assert not torch.equal(compiled(x), compiled(x))
-    torch.testing.assert_close(torch.compile(model.eval(), fullgraph=True, backend="eager")(x), model(x))
-    torch.compiler.reset()
 
 
 @pytest.mark.parametrize("rows", [4, 7])

@@ -505,7 +505,7 @@ def test_recurrent_modules_with_one_weight_share_its_rate_alone():
     assert first["hh_l0"] is not second["hh_l0"]
 
 
-# Parametrised layers, dtypes, devices
+# Parametrised layers
 
 
 @pytest.mark.parametrize("bias", [True, False])

@@ -1,10 +1,12 @@
 """Training on several processes and machines: real processes that torchrun starts, and what they agree on."""
 
+import datetime
 import socket
 import subprocess
 import sys
 import threading
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -12,6 +14,7 @@ import torch.distributed as dist
 
 from gumdrop.training.processes import ProcessGroup, process_group, single_process
 from gumdrop.training.processes import group as distributed
+from gumdrop.training.processes.sharding import _mean_in_float32
 
 from builders import distributed_job as job
 from builders.processes import environment
@@ -92,6 +95,13 @@ def test_processes_leave_together() -> None:
     assert len(left) == 2
 
 
+def test_a_process_with_an_error_leaves_at_once_and_one_alone_soon(monkeypatch) -> None:
+    monkeypatch.setattr(distributed, "LONGEST_FAREWELL", datetime.timedelta(seconds=0.1))
+    distributed._await_others(dist.HashStore(), 2)  # the other one never comes
+    monkeypatch.setattr(sys, "last_value", ValueError(), raising=False)
+    distributed._await_others(None, 2)
+
+
 # Without torchrun
 
 
@@ -118,3 +128,19 @@ def test_parts_of_a_batch_are_shared_out_without_a_gap() -> None:
     assert torch.equal(torch.cat([part[:counted] for part, counted in seen]), rows)
     assert len(seen) == 12
     assert all(len(part) > 0 for part, _ in seen)
+
+
+def test_gradients_of_half_precision_are_summed_in_float32(monkeypatch) -> None:
+    sent = []
+
+    def all_reduce(tensor, async_op):
+        sent.append(tensor)
+        future = torch.futures.Future()
+        future.set_result([tensor])
+        return SimpleNamespace(get_future=lambda: future)
+
+    monkeypatch.setattr(distributed.dist, "get_world_size", lambda: 3)
+    monkeypatch.setattr(distributed.dist, "all_reduce", all_reduce)
+    bucket = SimpleNamespace(buffer=lambda: torch.full((2,), 1 / 3, dtype=torch.bfloat16))
+    assert _mean_in_float32(None, bucket).wait().dtype == torch.bfloat16
+    assert sent[0].dtype == torch.float32

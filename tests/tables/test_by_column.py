@@ -10,9 +10,10 @@ from torch import nn
 
 from gumdrop.ensembles.models import Ensemble
 from gumdrop.likelihoods import ClassificationPrediction, RegressionPrediction
-from gumdrop.tables.by_column import by_column, effects
+from gumdrop.tables.by_column import _grid, by_column, effects
 from gumdrop.tables.model import TableModel
 from gumdrop.tables.profile import Profile, column_profiles
+from gumdrop.tables.schema.columns import CategoryColumn
 from gumdrop.tables.schema.inference import infer_schema
 from gumdrop.tables.schema.schema import Target
 from gumdrop.tables.task import Classification, Cut
@@ -161,6 +162,11 @@ class Slopes(Line):
     def predict(self, x, **_):
         mean = torch.stack([member[0] for member in self.members]).mean() * x[:, :1]
         return RegressionPrediction.gaussian(mean, torch.full_like(mean, 0.25))
+
+
+def test_an_effect_has_the_categories_in_their_order() -> None:
+    cells, first = _grid(CategoryColumn("floor", ("2", "9", "10")), pd.Series(["10", "x", "9", "2", "9"]))
+    assert (cells.labels, first.tolist()) == (["2", "9", "10", "x"], [3, 2, 0, 1])
 
 
 def test_an_effect_is_the_mean_over_rows_with_the_spread_of_the_functions(found) -> None:

@@ -19,7 +19,7 @@ from gumdrop.machine.threads import limited_threads
 from gumdrop.tables.model import TableModel
 from gumdrop.tables.profile import ColumnProfile
 from gumdrop.tables.results import LIKELIHOOD, ByColumn, Cells, Effect, Gain, Group, Importance, Spread
-from gumdrop.tables.schema.cells import labels_of, quarter_ends
+from gumdrop.tables.schema.cells import index_labels, labels_of, quarter_ends
 from gumdrop.tables.schema.columns import CategoryColumn, Column
 from gumdrop.tables.scoring import row_gains
 
@@ -174,7 +174,9 @@ def _grid(column: Column, cells: pd.Series) -> tuple[Cells, np.ndarray]:
     """Cells to put in, in their order, and a row that has each."""
     if isinstance(column, CategoryColumn):
         names, first, counts = np.unique(np.array(labels_of(cells)), return_index=True, return_counts=True)
-        pick = np.sort(np.argsort(-counts, kind="stable")[:LABELS])
+        rank = index_labels(names.tolist(), column.categories) % (len(column.categories) + 1)  # of no category last
+        pick = np.argsort(-counts, kind="stable")[:LABELS]
+        pick = pick[rank[pick].argsort(kind="stable")]
         return Cells(name=column.name, labels=names[pick].tolist()), first[pick]
     values = column.axis.read(cells)
     order = np.argsort(values, kind="stable")[: int((~np.isnan(values)).sum())]

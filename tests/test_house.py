@@ -8,11 +8,11 @@ import pytest
 from builders import house
 
 BUDGETS = {
-    "attribution": 1282,
-    "cli": 1100,
+    "attribution": 1273,
+    "cli": 1080,
     "ensembles": 1689,
     "estimators": 1349,
-    "export": 1367,
+    "export": 1336,
     "functional": 413,
     "layers": 1972,
     "likelihoods": 2686,
@@ -23,7 +23,7 @@ BUDGETS = {
     "prediction": 1618,
     "tables": 8011,
     "training": 2297,
-    "views": 2888,
+    "views": 2811,
 }
 """Lines of a room. Lower a figure when lines go; raise one only with a word in the commit on what was not replaced."""
 

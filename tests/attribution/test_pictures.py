@@ -5,7 +5,7 @@ import pytest
 import torch
 from torch import nn
 
-from gumdrop.attribution import FIDO, FIDOSettings
+from gumdrop.attribution import FIDOSettings
 from gumdrop.attribution.pictures import Normalisation, explain_picture, load_classifier
 from gumdrop.views.picture import draw_explanation
 
@@ -72,7 +72,7 @@ def test_the_shape_of_an_exported_model_is_known(folder) -> None:
         classifier,
         folder / "grey.png",
         normalisation=Normalisation([0.5, 0.4, 0.3], [0.2]),
-        fido=lambda forward: FIDO(forward, FIDOSettings(iterations=2)),
+        settings=FIDOSettings(iterations=2),
         infill="zeros",
     )
     expected = (200 / 255 - torch.tensor([0.5, 0.4, 0.3])) / 0.2

@@ -88,7 +88,7 @@ def test_runs_are_shown_and_others_can_be_opened_from_disk(opened, site, runs, t
     assert status.inner_text() == "Experiment sums: gumdrop reproduce sums --seed 3 --device cpu"
     folder, single = page.locator("input[type=file]").all()
     folder.set_input_files(runs[1])
-    wait_until(page, "document.querySelector('iframe').src.startsWith('blob:')")
+    wait_until(page, "document.querySelector('#run-view [role=status]').textContent === 'Experiment sums'")
     wait_for_frame(page, ".lede", "It was 10.")
     single.set_input_files(runs[1] / "report.html")
     wait_until(page, "document.querySelector('#run-view [role=status]').textContent === 'report.html'")
@@ -141,7 +141,7 @@ def test_a_page_may_be_one_file(opened, runs, tmp_path) -> None:
         ({}, "holds no results.json; give a folder of"),
         ({"run.json": "{}"}, r"it was stopped: repeat its command with --resume"),
         ({"results.json": "{"}, "cannot be read"),
-        ({"results.json": "[1]"}, "must hold an object, got list"),
+        ({"results.json": "[1]"}, "is of no run of gumdrop.*must be an object"),
         ({"results.json": '{"a": 1}', "report.html": ""}, "is of no run of gumdrop"),
         ({"results.json": '{"experiment": "sums"}'}, "has no report.html: repeat its command"),
     ],
@@ -157,16 +157,8 @@ def test_the_report_of_a_fit_is_written_anew_where_it_is_gone(tmp_path) -> None:
     (tmp_path / "results.json").write_text(json.dumps(regression_results(20)))
     (run,) = open_runs([tmp_path])
     assert run.title == "Predicting progression"
-    assert "20 rows kept away" in run.page
+    assert "20 rows kept away" in run.html
     assert [path.name for path in tmp_path.iterdir()] == ["results.json"]
-
-
-def test_runs_of_one_name_are_kept_apart(runs, tmp_path) -> None:
-    twin = tmp_path / "sums"
-    twin.mkdir()
-    for file in runs[1].iterdir():
-        (twin / file.name).write_bytes(file.read_bytes())
-    assert [run.name for run in open_runs([runs[1], twin, runs[0], twin])] == ["sums", "sums-2", "houses", "sums-3"]
 
 
 @pytest.mark.parametrize(
@@ -232,5 +224,5 @@ def test_its_policy_lets_the_page_train_and_show_runs(served, runs) -> None:
     served.get_by_role("button", name="Experiment sums").click()
     wait_for_frame(served, ".lede", "It was 10.")
     served.locator("input[type=file]").nth(0).set_input_files(runs[1])
-    wait_until(served, "document.querySelector('iframe').src.startsWith('blob:')")
+    wait_until(served, "document.querySelector('#run-view [role=status]').textContent === 'Experiment sums'")
     wait_for_frame(served, ".lede", "It was 10.")

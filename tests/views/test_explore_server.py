@@ -10,7 +10,7 @@ import sys
 
 import pytest
 
-from gumdrop.views.explore import open_runs, open_socket
+from gumdrop.views.explore import open_socket
 
 from builders.servers import running
 from builders.waiting import HANG
@@ -52,7 +52,7 @@ def test_only_the_head_is_given_where_that_is_asked(port) -> None:
     assert ask(port, method="POST")[0].status == 501
 
 
-@pytest.mark.parametrize("path", ["/absent.js", "/../cli.py", "/..%2fcli.py", "//etc/passwd", "/runs/x.html", "/%00"])
+@pytest.mark.parametrize("path", ["/absent.js", "/../cli.py", "/..%2fcli.py", "//etc/passwd", "/%00"])
 def test_nothing_else_is(port, path: str) -> None:
     response, body = ask(port, path)
     assert response.status == 404
@@ -69,18 +69,6 @@ def test_another_host_name_is_refused(port) -> None:
 def test_with_an_address_of_the_network_any_name_of_the_server_will_do() -> None:
     with running(host="0.0.0.0") as port:
         assert ask(port, Host="workstation:80")[0].status == 200
-
-
-def test_runs_are_served_in_a_sandbox(tmp_path) -> None:
-    folder = tmp_path / "my run"
-    folder.mkdir()
-    (folder / "results.json").write_text('{"experiment": "sums", "command": "gumdrop reproduce sums"}')
-    (folder / "report.html").write_text("<p>It was 10.</p>")
-    with running(runs=open_runs([folder])) as port:
-        assert b'"title": "Experiment sums"' in ask(port)[1]
-        response, body = ask(port, "/runs/my-run.html")
-        assert body == b"<p>It was 10.</p>"
-        assert response.headers["Content-Security-Policy"].startswith("sandbox; default-src 'none'")
 
 
 def test_a_taken_port_gives_another_one() -> None:

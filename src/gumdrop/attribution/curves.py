@@ -114,8 +114,7 @@ def insertion_curve(
 
 def _places(inputs: Tensor, relevance: Tensor, layout: Layout) -> Tensor:
     """Relevance of each place, shape (N, *grid), or an error."""
-    shared = [dim for dim in range(1, inputs.ndim) if dim not in layout.places]
-    wanted = {tuple(inputs.shape), tuple(1 if dim in shared else size for dim, size in enumerate(inputs.shape))}
+    wanted = {tuple(inputs.shape), tuple(1 if dim in layout.shared else n for dim, n in enumerate(inputs.shape))}
     if tuple(relevance.shape) not in wanted:
         raise ValueError(
             f"`relevance` must have the shape {' or '.join(map(str, sorted(wanted)))}, got {tuple(relevance.shape)}"

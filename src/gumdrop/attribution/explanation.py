@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from gumdrop.attribution.masks import LAYOUTS, Layout, LayoutName
+from gumdrop.attribution.masks import Layout
 
 Region = Literal["joint", "ssr", "sdr"]
 
@@ -64,13 +64,8 @@ class Explanation:
     """The same for SDR."""
     iterations: Tensor
     """Iterations of each search, shape (N,)."""
-    layout_name: LayoutName
+    layout: Layout
     """What the dimensions of an input are."""
-
-    @property
-    def layout(self) -> Layout:
-        """What the dimensions of an input are, as a record."""
-        return LAYOUTS[self.layout_name]
 
     @property
     def joint(self) -> Tensor:
@@ -122,8 +117,8 @@ class Explanation:
         Raises:
             ValueError: For tables and tokens, which cannot be resized, or a negative margin.
         """
-        if self.layout_name not in ("image", "signal"):
-            raise ValueError(f"`crop` resizes, which {self.layout_name} inputs cannot be; use `boxes` or `enhance`")
+        if self.layout.name not in ("image", "signal"):
+            raise ValueError(f"`crop` resizes, which {self.layout.name} inputs cannot be; use `boxes` or `enhance`")
         if margin < 0:
             raise ValueError(f"`margin` must not be negative, got {margin}")
         grid = self.layout.grid(self.inputs)

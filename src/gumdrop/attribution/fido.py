@@ -166,7 +166,7 @@ def _explanation(task: Task, infill: Tensor, result: Found) -> Explanation:
         curve_ssr=result.curves[0],
         curve_sdr=result.curves[1],
         iterations=result.steps,
-        layout_name=task.layout.name,
+        layout=task.layout,
     )
 
 

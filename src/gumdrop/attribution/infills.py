@@ -20,10 +20,6 @@ NEIGHBOURHOOD = 0.1
 """Reach of the local shuffle, as a share of each side."""
 
 
-def _places(inputs: Tensor, layout: Layout) -> tuple[int, ...]:
-    return tuple(layout.places) if layout.ordered else ()
-
-
 def blur(inputs: Tensor, layout: Layout, *, sigma: float | None = None) -> Tensor:
     """Blur along the places of inputs by a Gaussian, mirrored at the borders; by default a tenth of the least side."""
     sigma = BLUR_SHARE * min(layout.grid(inputs)) if sigma is None else sigma

@@ -31,6 +31,11 @@ class Layout:
         """Number of dimensions of an input, rows included."""
         return self.shape.count(",") + 1
 
+    @property
+    def shared(self) -> list[int]:
+        """The dimensions of what is at one place."""
+        return [dim for dim in range(1, self.ndim) if dim not in self.places]
+
     def grid(self, inputs: Tensor) -> tuple[int, ...]:
         """Number of places along each dimension of a mask."""
         return tuple(inputs.shape[dim] for dim in self.places)
@@ -40,26 +45,22 @@ class Layout:
         if tuple(masks.shape[1:]) != tuple(grid):
             mode = "bilinear" if len(grid) == 2 else "linear"
             masks = F.interpolate(masks[:, None], size=tuple(grid), mode=mode, align_corners=False)[:, 0]
-        for dim in range(1, self.ndim):
-            if dim not in self.places:
-                masks = masks.unsqueeze(dim)
+        for dim in self.shared:
+            masks = masks.unsqueeze(dim)
         return masks
 
     def gather(self, masks: Tensor) -> Tensor:
         """Take away the dimensions that share a mask, by their mean: the inverse of `spread` without up-sampling."""
-        shared = [dim for dim in range(1, self.ndim) if dim not in self.places]
-        return masks.mean(dim=shared) if shared else masks
+        return masks.mean(dim=self.shared) if self.shared else masks
 
 
-LAYOUTS: dict[str, Layout] = {
-    layout.name: layout
-    for layout in (
-        Layout("image", "(N, C, H, W)", (2, 3)),
-        Layout("signal", "(N, C, L)", (2,)),
-        Layout("tokens", "(N, T, E)", (1,)),
-        Layout("tabular", "(N, D)", (1,), ordered=False),
-    )
-}
+_ALL = (
+    Layout("image", "(N, C, H, W)", (2, 3)),
+    Layout("signal", "(N, C, L)", (2,)),
+    Layout("tokens", "(N, T, E)", (1,)),
+    Layout("tabular", "(N, D)", (1,), ordered=False),
+)
+LAYOUTS: dict[str, Layout] = {layout.name: layout for layout in _ALL}
 
 
 def find_layout(inputs: Tensor, name: LayoutName | None) -> Layout:
@@ -94,6 +95,5 @@ def total_variation(masks: Tensor) -> Tensor:
         >>> total_variation(torch.tensor([[0.0, 1.0, 0.0], [0.5, 0.5, 0.5]]))
         tensor([2., 0.])
     """
-    dims = range(1, masks.ndim)
-    parts = [masks.diff(dim=dim).abs().flatten(1).sum(1) for dim in dims]
-    return sum(parts[1:], start=parts[0])
+    steps = [masks.diff(dim=dim).abs().flatten(1).sum(1) for dim in range(1, masks.ndim)]
+    return sum(steps[1:], start=steps[0])

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from gumdrop.attribution.explanation import Explanation
 from gumdrop.attribution.fido import FIDO
+from gumdrop.attribution.search import FIDOSettings
 from gumdrop.networks.stored import import_network, input_sizes, load_program
 
 LARGEST_MASK = 56
@@ -79,7 +80,7 @@ def explain_picture(
     grey: bool = False,
     normalisation: Normalisation = Normalisation(),
     mask_size: int | None = None,
-    fido: Callable[[Callable[[Tensor], Any]], FIDO] = FIDO,
+    settings: FIDOSettings | None = None,
     device: str = "cpu",
     **options: Any,
 ) -> Explanation:
@@ -89,7 +90,7 @@ def explain_picture(
     pixels = read_photograph(picture, size=size, grey=grey)
     inputs = normalisation(pixels)[None].to(device)
     cells = tuple(min(side, mask_size or LARGEST_MASK) for side in inputs.shape[2:])
-    return fido(classifier.forward).explain(inputs, mask_size=cells, **options)
+    return FIDO(classifier.forward, settings).explain(inputs, mask_size=cells, **options)
 
 
 class ImageFileError(ValueError):

@@ -4,8 +4,10 @@ from functools import partial
 from pathlib import Path
 
 from gumdrop.cli.flags import Flag, Json
-from gumdrop.cli.places import STDIN, check_free
+from gumdrop.cli.places import check_free
+from gumdrop.tables.errors import STDIN
 from gumdrop.tables.folders import model_folder
+from gumdrop.tables.plain import plain
 from gumdrop.views.terminal import Voice
 
 
@@ -23,15 +25,13 @@ def compare(
         machine: Write one JSON object to standard output, and words to standard error.
     """
     from gumdrop.tables.comparison import compare_runs
-    from gumdrop.tables.plain import plain
 
     voice = Voice(machine)
-    if out is not None:
-        check_free(out, Path(STDIN), overwrite)
+    check_free(out, Path(STDIN), overwrite)
     given = (first, second, *others)
     comparison = compare_runs([model_folder(folder, voice.say) for folder in given], list(map(str, given)))
 
     from gumdrop.views.comparison import show_comparison, write_page
 
-    show, write = partial(show_comparison, comparison=comparison), partial(write_page, comparison)
-    voice.answer({"command": "compare", **plain(comparison)}, show, out, write)
+    told = {"command": "compare", **plain(comparison)}
+    voice.answer(told, partial(show_comparison, comparison=comparison), out, partial(write_page, comparison))

@@ -4,8 +4,11 @@ from functools import partial
 from pathlib import Path
 
 from gumdrop.cli.flags import Flag, Json
-from gumdrop.cli.places import check_page, table_name
+from gumdrop.cli.places import check_free, table_name
+from gumdrop.tables.errors import TableError
 from gumdrop.tables.folders import model_folder
+from gumdrop.tables.plain import plain
+from gumdrop.tables.reading.source import check_early
 from gumdrop.views.terminal import Voice
 
 
@@ -24,17 +27,13 @@ def drift(
     Raises:
         TableError: If the table is too short to tell.
     """
-    from gumdrop.tables.errors import TableError
-    from gumdrop.tables.reading.source import check_early
-
     voice = Voice(machine)
     whole = model_folder(folder, voice.say)
-    check_page(page, table, overwrite)
+    check_free(page, table, overwrite, "--page")
     check_early(table)
 
     from gumdrop.tables.drift import LEAST_ROWS  # torch and all: what can be refused was
     from gumdrop.tables.model_file import load_table_model
-    from gumdrop.tables.plain import plain
     from gumdrop.tables.prediction import predict_frame
     from gumdrop.tables.reading.table import read_table
     from gumdrop.views.drift import show_drift, write_page

@@ -4,8 +4,10 @@ from functools import partial
 from pathlib import Path
 
 from gumdrop.cli.flags import Flag, Fraction, Json
-from gumdrop.cli.places import check_page, table_name, with_coverage
+from gumdrop.cli.places import check_free, table_name, with_coverage
 from gumdrop.tables.folders import model_folder
+from gumdrop.tables.plain import plain
+from gumdrop.tables.reading.source import check_early
 from gumdrop.views.terminal import Voice
 
 
@@ -34,16 +36,13 @@ def evaluate(
         overwrite: Replace the page if it exists.
         machine: Write one JSON object to standard output, and words to standard error.
     """
-    from gumdrop.tables.reading.source import check_early
-
     voice = Voice(machine)
     whole = model_folder(folder, voice.say)
-    check_page(page, table, overwrite)
+    check_free(page, table, overwrite, "--page")
     check_early(table)
 
     from gumdrop.tables.following import follow, put_model
     from gumdrop.tables.model_file import load_table_model  # torch and all: what can be refused was
-    from gumdrop.tables.plain import plain
     from gumdrop.tables.prediction import predict_known
     from gumdrop.tables.results import RESULTS_FILE, read_results
     from gumdrop.views.info import show_evaluation

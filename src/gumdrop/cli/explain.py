@@ -4,8 +4,11 @@ from functools import partial
 from pathlib import Path
 
 from gumdrop.cli.flags import Count, Flag, Json
-from gumdrop.cli.places import STDIN, check_free, stem
+from gumdrop.cli.places import check_free, stem
+from gumdrop.tables.errors import STDIN
 from gumdrop.tables.folders import model_folder
+from gumdrop.tables.plain import plain
+from gumdrop.tables.reading.source import check_early
 from gumdrop.views.terminal import Voice
 
 
@@ -40,20 +43,16 @@ def explain(
         machine: Write one JSON object to standard output, and words to standard error; the page is written only if
             --out names it.
     """
-    from gumdrop.tables.reading.source import check_early
-
     voice = Voice(machine)
     name = folder.resolve().name if table is None else "rows" if str(table) == STDIN else stem(table)
     place = None if machine and out is None else out or Path(f"{name}.explained.html")
-    if place is not None:
-        check_free(place, table or Path(STDIN), overwrite)
+    check_free(place, table or Path(STDIN), overwrite)
     whole = model_folder(folder, voice.say)
     for given in filter(None, (table, against)):
         check_early(given)
 
     from gumdrop.tables.explanation import explain_table  # torch and all: what can be refused was
     from gumdrop.tables.model_file import load_table_model
-    from gumdrop.tables.plain import plain
     from gumdrop.views.explanation import show_explanation, write_page
 
     explanation = explain_table(

@@ -4,6 +4,8 @@ from pathlib import Path
 from typing import Literal
 
 from gumdrop.cli.flags import Count
+from gumdrop.cli.places import check_free
+from gumdrop.tables.errors import STDIN
 from gumdrop.tables.folders import model_folder
 from gumdrop.views.terminal import Voice, say
 
@@ -28,9 +30,6 @@ def export(
         num_samples: Draws of a call; by default those of the model.
         out: File to write; by default the folder's name with the ending of the format.
         overwrite: Replace the file if it exists.
-
-    Raises:
-        ValueError: If the file exists.
     """
     whole = model_folder(folder, Voice().say)
 
@@ -39,8 +38,7 @@ def export(
     from gumdrop.tables.model_file import load_table_model
 
     place = out or Path(folder.resolve().name + FORMATS[to])
-    if place.exists() and not overwrite:
-        raise ValueError(f"{place} exists already; name another file with --out, or add --overwrite")
+    check_free(place, Path(STDIN), overwrite)
     model = load_table_model(whole)
     export_table(model, place, to=to, variant=variant, num_samples=num_samples)
     say(f"{folder} -> {place}  ({place.stat().st_size / 1024:.0f} KB; run twice and compared with the model)")

@@ -8,8 +8,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from gumdrop.cli.flags import FIELDS, Flag, Json
-from gumdrop.cli.places import STDIN, stem
+from gumdrop.cli.places import stem
+from gumdrop.tables.errors import STDIN
 from gumdrop.tables.fitting.settings import FitSettings, Reading
+from gumdrop.tables.reading.source import check_early, check_named
 from gumdrop.views.terminal import Voice
 
 if TYPE_CHECKING:
@@ -48,7 +50,6 @@ def fit(
         Exit status.
     """
     from gumdrop.tables.fitting.folder import check_out
-    from gumdrop.tables.reading.source import check_early, check_named
 
     place = out or Path("table" if str(table) == STDIN else stem(table))
     check_named(table, target)

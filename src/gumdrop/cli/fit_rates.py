@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from gumdrop.cli.flags import Count, Flag, Json
 from gumdrop.cli.places import check_free
-from gumdrop.views.terminal import Voice, columns_table
+from gumdrop.views.terminal import Voice
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -52,8 +52,7 @@ def fit_rates(
     """
     if out is not None and out.suffix not in ENDINGS:
         raise ValueError(f"--out {out} must end in .onnx or .pt2")
-    if out is not None:
-        check_free(out, held_out, overwrite)
+    check_free(out, held_out, overwrite)
     inputs, targets = read_arrays(held_out)
     if likelihood != "categorical":  # numbers, which networks return in a column
         targets = targets.float().reshape(len(targets), -1)
@@ -104,13 +103,10 @@ def read_arrays(path: Path) -> tuple[Tensor | dict[str, Tensor], Tensor]:
 
 def show_fitted(voice: Voice, fitted: FittedRates) -> None:
     """Show what is kept and what it is worth."""
-    scores = columns_table("Log likelihood of held-out rows, in nats", "", "mean", "gain on the temperature alone")
+    scores = []
     for name, score in fitted.scores.items():
         gain = f"{score - fitted.scores['temperature']:+.4f} ± {fitted.errors[name]:.4f}"
-        scores.add_row(name, f"{score:.4f}", "" if name == "temperature" else gain)
-    voice.show(scores)
-    rates = columns_table("Dropout rates", "layer", "rate")
-    for name, rate in fitted.rates.items():
-        rates.add_row(name, f"{rate:.3f}")
-    voice.show(rates)
+        scores.append((name, f"{score:.4f}", "" if name == "temperature" else gain))
+    voice.show("Log likelihood of held-out rows, in nats", ("", "mean", "gain on the temperature alone"), scores)
+    voice.show("Dropout rates", ("layer", "rate"), [(name, f"{rate:.3f}") for name, rate in fitted.rates.items()])
     voice.say(f"kept: {fitted.kept}; temperature {fitted.temperature:.3f}")

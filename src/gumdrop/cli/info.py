@@ -5,6 +5,7 @@ from pathlib import Path
 
 from gumdrop.cli.flags import Json
 from gumdrop.tables.folders import model_folder
+from gumdrop.tables.plain import plain
 from gumdrop.views.terminal import Voice
 
 
@@ -19,7 +20,6 @@ def info(folder: Path, /, *, machine: Json = False) -> None:
     whole = model_folder(folder, voice.say)
 
     from gumdrop.tables.info import table_info  # torch and all: what can be refused was
-    from gumdrop.tables.plain import plain
     from gumdrop.views.info import show_info
 
     known = table_info(whole)

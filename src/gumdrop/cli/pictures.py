@@ -48,7 +48,7 @@ def explain_image(
         seed: Seed of the masks.
         quiet: Show no progress.
     """
-    from gumdrop.attribution import FIDO, FIDOSettings
+    from gumdrop.attribution import FIDOSettings
     from gumdrop.attribution.pictures import Normalisation, explain_picture, load_classifier
     from gumdrop.views.picture import draw_explanation
 
@@ -59,7 +59,7 @@ def explain_image(
         size=size,
         grey=grey,
         normalisation=normalisation,
-        fido=lambda forward: FIDO(forward, FIDOSettings(iterations=iterations)),
+        settings=FIDOSettings(iterations=iterations),
         device=device,
         target=target,
         infill=infill,

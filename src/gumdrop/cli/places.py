@@ -6,10 +6,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from gumdrop.machine.files import check_file
+from gumdrop.tables.errors import STDIN, TableError
+
 if TYPE_CHECKING:
     from gumdrop.tables.model import TableModel
-
-STDIN = "-"
 
 
 def stem(table: Path) -> str:
@@ -27,8 +28,6 @@ def table_name(table: Path) -> str:
 
 def with_coverage(model: TableModel, coverage: float | None) -> TableModel:
     """The model with intervals of another probability, if one is given."""
-    from gumdrop.tables.errors import TableError
-
     if coverage is None:
         return model
     if model.schema.target.task != "regression" and model.conformal is None:
@@ -39,11 +38,10 @@ def with_coverage(model: TableModel, coverage: float | None) -> TableModel:
     return replace(model, coverage=coverage)
 
 
-def check_free(place: Path, table: Path, overwrite: bool, flag: str = "--out") -> None:
+def check_free(place: Path | None, table: Path, overwrite: bool, flag: str = "--out") -> None:
     """Refuse a file that is no file, is the table itself or lies in it, or exists and is not to be replaced."""
-    from gumdrop.machine.files import check_file
-    from gumdrop.tables.errors import TableError
-
+    if place is None:
+        return
     check_file(place)
     if str(table) != STDIN and place.resolve() == table.resolve():
         raise TableError(f"{place} is the table itself; name another file with {flag}")
@@ -51,9 +49,3 @@ def check_free(place: Path, table: Path, overwrite: bool, flag: str = "--out") -
         raise TableError(f"{place} would be a file of the table itself; name another one with {flag}")
     if place.exists() and not overwrite:
         raise TableError(f"{place} exists already; name another file with {flag}, or add --overwrite")
-
-
-def check_page(page: Path | None, table: Path, overwrite: bool) -> None:
-    """The same for the page of a command, if there is to be one."""
-    if page is not None:
-        check_free(page, table, overwrite, "--page")

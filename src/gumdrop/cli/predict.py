@@ -8,9 +8,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from gumdrop.cli.flags import FIELDS, Flag, Json
-from gumdrop.cli.places import STDIN, check_free, check_page, stem, table_name, with_coverage
+from gumdrop.cli.places import check_free, stem, table_name, with_coverage
+from gumdrop.tables.errors import STDIN
 from gumdrop.tables.fitting.settings import PredictionSettings
 from gumdrop.tables.folders import model_folder
+from gumdrop.tables.plain import plain
+from gumdrop.tables.reading.source import check_early
 from gumdrop.views.terminal import Voice
 
 if TYPE_CHECKING:
@@ -45,23 +48,17 @@ def predict(
         overwrite: Replace the files if they exist.
         machine: Write one JSON object to standard output, and words to standard error; it holds the predictions
             unless --out names a file, or the table is a stream.
-
-    Raises:
-        ValueError: If predictions of a stream are to be in the JSON object or on a page, or both files are one.
     """
-    from gumdrop.tables.reading.source import check_early
-
     to_pipe = str(table) == STDIN or (machine and not stream)
     place = out or Path(STDIN if to_pipe else stem(table) + ".predictions.csv")
-    if (to_stdout := str(place) == STDIN) and stream and machine:
-        raise ValueError("the JSON object cannot hold the predictions of a stream: name a file with --out")
+    to_stdout = str(place) == STDIN
+    _check_outputs(page, place, stream, in_json=machine and to_stdout)
     voice = Voice(machine, is_piped=to_stdout)
     whole = model_folder(folder, voice.say)
     if not stream:
         check_early(table, settings.keep)
-    if not to_stdout:
-        check_free(place, table, overwrite)
-    _check_page(page, place, table, stream, overwrite)
+    check_free(None if to_stdout else place, table, overwrite)
+    check_free(page, table, overwrite, "--page")
 
     from gumdrop.tables.model_file import load_table_model  # torch and all: what can be refused was
 
@@ -82,8 +79,6 @@ def predict(
 
 def _told(predicted: Predicted, num_rows: int, place: Path | None) -> dict[str, object]:
     """What a machine is told; the predictions themselves if no file has them."""
-    from gumdrop.tables.plain import plain
-
     told: dict[str, object] = {"command": "predict", "rows": num_rows, "columns": list(predicted.frame)}
     told |= {name: getattr(predicted, name) for name in ("notes", "unseen", "missing", "outside")}
     if (scored := predicted.evaluation) is not None:
@@ -94,13 +89,14 @@ def _told(predicted: Predicted, num_rows: int, place: Path | None) -> dict[str, 
     return told | {"predictions": json.loads(predicted.frame.to_json(orient="records", double_precision=15))}
 
 
-def _check_page(page: Path | None, place: Path, table: Path, stream: bool, overwrite: bool) -> None:
-    """Refuse a page of a stream, and one where the predictions or something else is."""
+def _check_outputs(page: Path | None, place: Path, stream: bool, in_json: bool) -> None:
+    """Refuse two outputs in one file, and predictions of a stream in the JSON object or on a page."""
+    if stream and in_json:
+        raise ValueError("the JSON object cannot hold the predictions of a stream: name a file with --out")
     if page is not None and stream:
         raise ValueError("--page is not written of a stream: leave it away, or predict a sample of the rows")
     if page is not None and page.resolve() == place.resolve():
         raise ValueError(f"--page and --out must be two files, got {page} twice: name another one with --page")
-    check_page(page, table, overwrite)
 
 
 def _predict_whole(

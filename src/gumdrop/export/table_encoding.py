@@ -1,8 +1,7 @@
 """The encoding of a table's columns as part of a graph: what the schema makes of the same table, bit for bit."""
 
 import math
-from collections.abc import Sequence
-from typing import ClassVar
+from collections.abc import Callable
 
 import torch
 from torch import Tensor, nn
@@ -13,6 +12,28 @@ from gumdrop.tables.schema.schema import TableSchema
 
 PERIODS = {"season": DAYS_OF_A_YEAR, "weekday": 7.0, "hour": 1.0}
 """Days of each cycle."""
+
+
+def _numbers(values: Tensor, mean: Tensor, std: Tensor, median: Tensor) -> Tensor:
+    """Standardised numbers and days; a missing one is the median."""
+    return (torch.where(torch.isnan(values), median, values) - mean) / std
+
+
+def _labels(values: Tensor, code: Tensor, missing: Tensor) -> Tensor:
+    """1 where a cell has the category."""
+    return (torch.where(torch.isnan(values), missing, values) == code).to(values.dtype)
+
+
+def _cycles(days: Tensor, period: Tensor, whole: Tensor) -> Tensor:
+    """Sine and cosine of where a day stands in a cycle, all sines first; 0 where it is missing."""
+    turns = torch.where(whole > 0, torch.floor(days), days) / period
+    angle = 2 * math.pi * (turns - torch.floor(turns))
+    waves = torch.cat([torch.sin(angle), torch.cos(angle)], dim=1)
+    return torch.where(torch.isnan(waves), 0.0, waves)
+
+
+ENCODE: dict[str, Callable[..., Tensor]] = {"numbers": _numbers, "labels": _labels, "cycles": _cycles}
+"""Inputs of the networks from the cells of columns of a kind and the constants of these."""
 
 
 class TableEncoder(nn.Module):
@@ -39,70 +60,18 @@ class TableEncoder(nn.Module):
                 cycles.append((source, place + 1, CYCLES[column.cycle].length, False))
             for i, part in enumerate(column.parts or ()):
                 cycles.append((source, place + 1 + 2 * i, PERIODS[part], part == "weekday"))
-        kinds = ((_Numbers, numbers), (_Labels, labels), (_Cycles, cycles))
-        blocks = [kind(rows) for kind, rows in kinds if rows]
-        self.blocks = nn.ModuleList(blocks)
-        self.register_buffer("order", torch.argsort(torch.cat([block.places for block in blocks])))
+        places = [row[1] for row in numbers + labels + cycles] + [row[1] + 1 for row in cycles]
+        self.register_buffer("order", torch.tensor(places).argsort())
+        self.tables = {name: rows for name, rows in zip(ENCODE, (numbers, labels, cycles), strict=True) if rows}
+        for name, rows in self.tables.items():
+            sources, _, *constants = torch.tensor(rows, dtype=torch.float64).unbind(dim=1)
+            self.register_buffer(f"{name}_source", sources.long())
+            self.register_buffer(f"{name}_constants", torch.stack(constants))
 
     def forward(self, columns: Tensor) -> Tensor:
         """Encode."""
-        return torch.cat([block(columns) for block in self.blocks], dim=1).float().index_select(1, self.order)
-
-
-class _Block(nn.Module):
-    """Encoded columns of one kind: the column that each comes from, its place among all, and constants of the kind."""
-
-    constants: ClassVar[Sequence[str]]
-    source: Tensor
-
-    def __init__(self, rows: list[tuple[float, ...]]) -> None:
-        super().__init__()
-        source, places, *constants = torch.tensor(rows, dtype=torch.float64).unbind(dim=1)
-        self.register_buffer("source", source.long())
-        self.places = places
-        for name, values in zip(self.constants, constants, strict=True):
-            self.register_buffer(name, values.contiguous())
-
-
-class _Numbers(_Block):
-    """Standardised numbers and days; a missing one is the median."""
-
-    constants = ("mean", "std", "median")
-    mean: Tensor
-    std: Tensor
-    median: Tensor
-
-    def forward(self, columns: Tensor) -> Tensor:
-        values = columns.index_select(1, self.source)
-        return (torch.where(torch.isnan(values), self.median, values) - self.mean) / self.std
-
-
-class _Labels(_Block):
-    """1 where a cell has the category."""
-
-    constants = ("code", "missing")
-    code: Tensor
-    missing: Tensor
-
-    def forward(self, columns: Tensor) -> Tensor:
-        values = columns.index_select(1, self.source)
-        return (torch.where(torch.isnan(values), self.missing, values) == self.code).to(columns.dtype)
-
-
-class _Cycles(_Block):
-    """Sine and cosine of where a day stands in a cycle; 0 where it is missing."""
-
-    constants = ("period", "whole")
-    period: Tensor
-    whole: Tensor
-
-    def __init__(self, rows: list[tuple[float, ...]]) -> None:
-        super().__init__(rows)
-        self.places = torch.cat([self.places, self.places + 1])  # all sines, and then all cosines
-
-    def forward(self, columns: Tensor) -> Tensor:
-        days = columns.index_select(1, self.source)
-        turns = torch.where(self.whole > 0, torch.floor(days), days) / self.period
-        angle = 2 * math.pi * (turns - torch.floor(turns))
-        waves = torch.cat([torch.sin(angle), torch.cos(angle)], dim=1)
-        return torch.where(torch.isnan(waves), 0.0, waves)
+        encoded = []
+        for name in self.tables:
+            source, constants = self.get_buffer(f"{name}_source"), self.get_buffer(f"{name}_constants")
+            encoded.append(ENCODE[name](columns.index_select(1, source), *constants.unbind()))
+        return torch.cat(encoded, dim=1).float().index_select(1, self.order)

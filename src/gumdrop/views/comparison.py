@@ -4,42 +4,35 @@ import math
 from pathlib import Path
 
 from gumdrop.tables.comparison import Against, Difference, RunComparison
-from gumdrop.views.html import write
-from gumdrop.views.terminal import Voice, columns_table, shown_score
+from gumdrop.views.html import with_unit, write
+from gumdrop.views.terminal import Voice, shown_score
 
 
 def show_comparison(voice: Voice, comparison: RunComparison) -> None:
     """Show a comparison in a terminal."""
-    names = [run.name for run in comparison.runs]
-    scores = columns_table(title(comparison), "", *names)
-    for name in score_names(comparison):
-        scores.add_row(name, *(shown_score(run.scores.get(name)) for run in comparison.runs))
-    scores.add_row("rows to train on", *(f"{run.train_rows:,}" for run in comparison.runs))
-    scores.add_row("test rows", *(f"{run.test_rows:,}" for run in comparison.runs))
-    voice.show(scores)
+    runs = comparison.runs
+    heads = ["", *(run.name for run in runs)]
+    scores = [(name, *(shown_score(run.scores.get(name)) for run in runs)) for name in score_names(comparison)]
+    scores.append(("rows to train on", *(f"{run.train_rows:,}" for run in runs)))
+    scores.append(("test rows", *(f"{run.test_rows:,}" for run in runs)))
+    voice.show(title(comparison), heads, scores)
     for other in comparison.against:
         if other.differences:
-            rows = columns_table(headline(comparison, other), "", "difference", "95% interval", "")
-            for difference in other.differences:
-                rows.add_row(difference.score, *told(difference))
-            voice.show(rows)
+            differences = [(difference.score, *told(difference)) for difference in other.differences]
+            voice.show(headline(comparison, other), ("", "difference", "95% interval", ""), differences)
         if words := refusal(comparison, other):
             voice.say(words)
     if comparison.settings:
-        rows = columns_table("Settings that differ", "", *names)
-        for name, values in comparison.settings.items():
-            rows.add_row(name.replace("_", " "), *map(shown_setting, values))
-        voice.show(rows)
+        settings = [(k.replace("_", " "), *map(shown_setting, values)) for k, values in comparison.settings.items()]
+        voice.show("Settings that differ", heads, settings)
     if comparison.columns:
-        rows = columns_table("Columns that differ", "", *names)
-        for name, used in comparison.columns.items():
-            rows.add_row(name, *("used" if each else "" for each in used))
-        voice.show(rows)
+        columns = [(k, *("used" if is_used else "" for is_used in used)) for k, used in comparison.columns.items()]
+        voice.show("Columns that differ", heads, columns)
 
 
 def title(comparison: RunComparison) -> str:
     """What is predicted."""
-    return f"Predicting {comparison.target}" + (f" ({comparison.unit})" if comparison.unit else "")
+    return f"Predicting {with_unit(comparison.target, comparison.unit)}"
 
 
 def score_names(comparison: RunComparison) -> list[str]:

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from gumdrop.tables.drift import ColumnDrift, Drift
-from gumdrop.views.html import Picture, Tile, percent, write
-from gumdrop.views.terminal import Voice, columns_table
+from gumdrop.views.html import Tile, percent, write
+from gumdrop.views.terminal import Voice
 
 
 def show_drift(voice: Voice, drift: Drift) -> None:
@@ -15,10 +15,8 @@ def show_drift(voice: Voice, drift: Drift) -> None:
     else:
         voice.say(f"{drift.rows:,} rows: {drift.unlike}")
         heads = ("column", "what changed most", "training", "here", "PSI")
-        rows = columns_table("Columns that differ", *heads, numbers_from=2)
-        for column in drift.columns:
-            rows.add_row(column.name, column.what, f"{column.before:.1%}", f"{column.now:.1%}", f"{column.psi:.2f}")
-        voice.show(rows)
+        rows = [(c.name, c.what, f"{c.before:.1%}", f"{c.now:.1%}", f"{c.psi:.2f}") for c in drift.columns]
+        voice.show("Columns that differ", heads, rows, numbers_from=2)
     more = "more than chance explains" if drift.more_uncertain else "no more than chance explains"
     voice.say(
         f"{drift.above:.0%} of the rows have a larger epistemic uncertainty than nine tenths of the test rows of the "
@@ -40,13 +38,14 @@ def write_page(drift: Drift, place: Path, *, name: str, target: str, notes: Sequ
     write(place, "drift.html.j2", drift=drift, name=name, target=target, shown=tiles, pictures=pictures, notes=notes)
 
 
-def _picture(key: int, column: ColumnDrift) -> Picture:
+def _picture(key: int, column: ColumnDrift) -> dict[str, str]:
     """The shares of the bins of a column."""
     from gumdrop.views import plots  # matplotlib, which a terminal does not wait for
-    from gumdrop.views.svg import svg
+    from gumdrop.views.svg import picture
 
-    names, before, now = zip(*((each.what, each.before, each.now) for each in column.bins), strict=True)
+    names, before, now = zip(*((cells.what, cells.before, cells.now) for cells in column.bins), strict=True)
     ax = plots.shares_by_bin(names, before, now, column=column.name)
-    what = f"{column.what[0].upper()}{column.what[1:]}"
-    see = f"{what}: {percent(column.before)} in training, {percent(column.now)} here."
-    return Picture(svg(ax, f"column{key}", f"Shares of {column.name} in training and here"), see)
+    see = (
+        f"{column.what[0].upper()}{column.what[1:]}: {percent(column.before)} in training, {percent(column.now)} here."
+    )
+    return picture(ax, f"column{key}", f"Shares of {column.name} in training and here", see)

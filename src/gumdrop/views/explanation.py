@@ -6,12 +6,11 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
-from rich.table import Table
 
 from gumdrop.machine.numerals import readable
 from gumdrop.tables.explained import ColumnShares, ExplainedRow, TableExplanation
-from gumdrop.views.html import signed, write
-from gumdrop.views.terminal import Voice, columns_table
+from gumdrop.views.html import signed, with_unit, write
+from gumdrop.views.terminal import Voice
 
 DRAWN = 25
 """Columns of a row that the page tells apart, and their sum beside."""
@@ -20,39 +19,39 @@ DRAWN = 25
 def show_explanation(voice: Voice, explanation: TableExplanation, *, rows: int = 3, columns: int = 10) -> None:
     """Show an explanation in a terminal."""
     for row in explanation.rows[:rows]:
-        voice.show(_row_table(explanation, row, columns))
+        _show_row(voice, explanation, row, columns)
     if len(explanation.rows) > rows:
         voice.say(f"and {len(explanation.rows) - rows} more rows on the page")
     overall = explanation.overall
-    table = columns_table(f"Mean absolute share over {overall.rows} usual rows", "column", *headings(explanation))
-    for k in _ordered(overall.explained, overall.epistemic, 2 * columns)[: 2 * columns]:
-        table.add_row(explanation.columns[k], readable(overall.explained[k], 3), readable(overall.epistemic[k], 3))
-    voice.show(table)
+    shares = [
+        (explanation.columns[k], readable(overall.explained[k], 3), readable(overall.epistemic[k], 3))
+        for k in _ordered(overall.explained, overall.epistemic, 2 * columns)[: 2 * columns]
+    ]
+    voice.show(f"Mean absolute share over {overall.rows} usual rows", ("column", *headings(explanation)), shares)
 
 
-def _row_table(explanation: TableExplanation, row: ExplainedRow, columns: int) -> Table:
-    """The columns that count most for a row, between the usual row and this one."""
-    table = columns_table(headline(explanation, row), "column", "value", *headings(explanation), numbers_from=2)
+def _show_row(voice: Voice, explanation: TableExplanation, row: ExplainedRow, columns: int) -> None:
+    """Show the columns that count most for a row, between the usual row and this one."""
     shares, epistemic = row.explained.shares, row.epistemic.shares
-    table.add_row("usual row", "", readable(row.explained.usual), readable(row.epistemic.usual))
-    table.add_section()
     order = _ordered(shares, epistemic, columns)
-    for k in order[:columns]:
-        table.add_row(explanation.columns[k], row.values[k] or "(missing)", signed(shares[k]), signed(epistemic[k]))
+    rows: list[tuple[str, ...] | None] = [
+        (explanation.columns[k], row.values[k] or "(missing)", signed(shares[k]), signed(epistemic[k]))
+        for k in order[:columns]
+    ]
     if rest := order[columns:]:
-        sums = (signed(sum(each[k] for k in rest)) for each in (shares, epistemic))
-        table.add_row(f"{len(rest)} others", "", *sums)
-    table.add_section()
-    table.add_row("this row", "", readable(row.explained.value), readable(row.epistemic.value))
-    return table
+        sums = (signed(sum(parts[k] for k in rest)) for parts in (shares, epistemic))
+        rows.append((f"{len(rest)} others", "", *sums))
+    usual = ("usual row", "", readable(row.explained.usual), readable(row.epistemic.usual))
+    this = ("this row", "", readable(row.explained.value), readable(row.epistemic.value))
+    heads = ("column", "value", *headings(explanation))
+    voice.show(headline(explanation, row), heads, [usual, None, *rows, None, this], numbers_from=2)
 
 
 def headings(explanation: TableExplanation) -> tuple[str, str]:
     """What the two kinds of shares are of, with their units."""
     target = explanation.target
     if target.task == "regression":
-        unit = f" ({target.unit})" if target.unit else ""
-        return f"{target.name}{unit}", f"epistemic{unit or ' (same unit)'}"
+        return with_unit(target.name, target.unit), with_unit("epistemic", target.unit or "same unit")
     return "probability", "epistemic (nats)"
 
 
@@ -61,9 +60,8 @@ def headline(explanation: TableExplanation, row: ExplainedRow) -> str:
     target = explanation.target
     if isinstance(row.prediction, str) or row.lower is None or row.upper is None:
         return f"Row {row.row}: {target.name} {row.prediction} ({row.explained.value:.0%} sure)"
-    unit = f" {target.unit}" if target.unit else ""
     interval = f"{explanation.coverage:.0%} interval {readable(row.lower)} to {readable(row.upper)}"
-    return f"Row {row.row}: {target.name} {readable(row.prediction)}{unit}, {interval}"
+    return f"Row {row.row}: {target.name} {f'{readable(row.prediction)} {target.unit}'.strip()}, {interval}"
 
 
 def _ordered(shares: Sequence[float], epistemic: Sequence[float], most: int) -> list[int]:

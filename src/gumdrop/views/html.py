@@ -23,13 +23,6 @@ class Tile(NamedTuple):
     note: str
 
 
-class Picture(NamedTuple):
-    """A figure of a page, and what a reader sees in it."""
-
-    svg: Markup
-    see: str
-
-
 def number(value: float | None, digits: int = 4) -> str:
     """A number as a page shows it."""
     if value is None or not math.isfinite(value):
@@ -72,6 +65,11 @@ def tenths(share: float | None) -> str:
 def spaced(text: str) -> str:
     """A text of the results, whose numbers are set apart from their signs of percent."""
     return re.sub(r"(?<=\d)%", " %", text)
+
+
+def with_unit(name: str, unit: str) -> str:
+    """A name with its unit, if it has one."""
+    return f"{name} ({unit})" if unit else name
 
 
 def signed(share: float) -> str:

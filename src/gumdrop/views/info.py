@@ -2,14 +2,13 @@
 
 from collections.abc import Sequence
 
-from rich.table import Table
-
 from gumdrop.machine.environment import in_words
 from gumdrop.machine.numerals import readable
 from gumdrop.tables.info import TableInfo, rates_in_words
 from gumdrop.tables.results import FitResults, Ranking, Score, TableFacts
 from gumdrop.tables.scoring import Evaluation
-from gumdrop.views.terminal import Voice, columns_table, shown_score
+from gumdrop.views.html import with_unit
+from gumdrop.views.terminal import Voice, shown_score
 
 NAMES = {"relu": "ReLU", "silu": "SiLU"}
 """Activations, as they are written."""
@@ -18,8 +17,8 @@ NAMES = {"relu": "ReLU", "silu": "SiLU"}
 def show_info(voice: Voice, known: TableInfo) -> None:
     """Show what is known of a model in a terminal."""
     target, networks = known.target, known.networks
-    unit = f" ({target.unit})" if target.unit else ""
-    voice.say(f"{target.task} of '{target.name}'{unit} from {len(known.columns)} columns")
+    name = with_unit(f"'{target.name}'", target.unit)
+    voice.say(f"{target.task} of {name} from {len(known.columns)} columns")
     if target.classes:
         voice.say(f"classes: {', '.join(target.classes)}")
     if target.steps is not None:
@@ -43,27 +42,23 @@ def show_info(voice: Voice, known: TableInfo) -> None:
     voice.say(f"made with: gumdrop {known.gumdrop}" + "".join(f", {k} {in_words(v)}" for k, v in versions.items()))
     if known.stopped:
         voice.say(f"stopped by hand after {known.stopped.done} of {known.stopped.planned} epochs")
-    columns = columns_table("Columns", "name", "kind", "training values", numbers_from=3)
-    for column in known.columns:
-        columns.add_row(column.name, column.kind, column.what)
-    voice.show(columns)
+    columns = [(column.name, column.kind, column.what) for column in known.columns]
+    voice.show("Columns", ("name", "kind", "training values"), columns, numbers_from=3)
     _show_rates(voice, known)
     if known.scores and known.table:
-        voice.show(scores_table(known.scores, f"Held-out figures, {_tested(known.table, 'test rows')}"))
+        show_models(voice, known.scores, f"Held-out figures, {_tested(known.table, 'test rows')}")
 
 
 def _show_rates(voice: Voice, known: TableInfo) -> None:
-    rates = columns_table("Learned dropout rates", "layer", "mean", "range over the networks")
-    for rate in known.rates:
-        rates.add_row(rate.label, f"{rate.p:.3f}", f"{rate.least:.3f} to {rate.most:.3f}")
-    voice.show(rates)
+    rates = [(rate.label, f"{rate.p:.3f}", f"{rate.least:.3f} to {rate.most:.3f}") for rate in known.rates]
+    voice.show("Learned dropout rates", ("layer", "mean", "range over the networks"), rates)
     if note := rates_in_words(known.rates, known.networks.members):
         voice.say(note)
 
 
 def show_scores(voice: Voice, results: FitResults) -> None:
     """Show how well a fit did, and the rates that it learned."""
-    voice.show(scores_table(results.scores, _tested(results.table, "test rows")))
+    show_models(voice, results.scores, _tested(results.table, "test rows"))
     voice.say(f"Learned dropout rates: {', '.join(f'{rate.label} {rate.p:.3f}' for rate in results.rates)}")
     if results.rates_note:
         voice.say(results.rates_note)
@@ -71,22 +66,24 @@ def show_scores(voice: Voice, results: FitResults) -> None:
 
 def show_evaluation(voice: Voice, evaluation: Evaluation, fitted: FitResults | None) -> None:
     """Show how well a model does on a table, beside how well it did on the test part of its fit."""
-    before = fitted_scores(fitted)
     beside = [] if fitted is None else [f"test part of the fit ({fitted.table.test_rows:,} rows)"]
-    rows = columns_table(f"{evaluation.rows:,} rows", "", "this table", *beside)
-    for name, value in (evaluation.scores | ranked(evaluation.ranking)).items():
-        rows.add_row(name, shown_score(value), *(shown_score(before.get(name)) for _ in beside))
-    voice.show(rows)
+    scores = [
+        (name, shown_score(value), *(shown_score(before) for _ in beside))
+        for name, value, before in scores_beside(evaluation, fitted)
+    ]
+    voice.show(f"{evaluation.rows:,} rows", ("", "this table", *beside), scores)
 
 
-def fitted_scores(fitted: FitResults | None) -> dict[str, float | None]:
-    """Scores of the test part of a fit; none if that is not known."""
-    if fitted is None:
-        return {}
-    return next(score.values for score in fitted.scores if score.ours) | ranked(fitted.ranking)
+def scores_beside(evaluation: Evaluation, fitted: FitResults | None) -> list[tuple[str, float | None, float | None]]:
+    """Scores of a table by name, beside those of the test part of a fit; None if that is not known."""
+    before = {}
+    if fitted is not None:
+        before = next(score.values for score in fitted.scores if score.ours) | _ranked(fitted.ranking)
+    scores = evaluation.scores | _ranked(evaluation.ranking)
+    return [(name, value, before.get(name)) for name, value in scores.items()]
 
 
-def ranked(ranking: Ranking | None) -> dict[str, float | None]:
+def _ranked(ranking: Ranking | None) -> dict[str, float | None]:
     """How well a probability ranks the rows, by names that both tables have."""
     if ranking is None:
         return {}
@@ -103,14 +100,11 @@ def _tested(table: TableFacts, words: str) -> str:
     return f"{table.test_rows:,} {words}" + (f": {table.split}" if table.split else "")
 
 
-def scores_table(scores: Sequence[Score], title: str) -> Table:
-    """The scores of all models, a line for each."""
+def show_models(voice: Voice, scores: Sequence[Score], title: str) -> None:
+    """Show the scores of all models, a line for each."""
     names = list(scores[0].values)
-    rows = columns_table(title, "", *map(_heading, names))
-    rows.columns[0].no_wrap = True  # headings have several words, and give way
-    for score in scores:
-        rows.add_row(score.name, *(shown_score(score.values[name]) for name in names))
-    return rows
+    rows = [(score.name, *(shown_score(score.values[name]) for name in names)) for score in scores]
+    voice.show(title, ["", *map(_heading, names)], rows, whole_names=True)  # headings have several words, and give way
 
 
 def _heading(name: str) -> str:

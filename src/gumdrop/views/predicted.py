@@ -16,9 +16,9 @@ from gumdrop.tables.prediction import Predicted
 from gumdrop.tables.results import FitResults
 from gumdrop.tables.scoring import shown
 from gumdrop.views import plots
-from gumdrop.views.html import SPACE, Picture, Tile, number, percent, write
-from gumdrop.views.info import fitted_scores, ranked
-from gumdrop.views.svg import svg
+from gumdrop.views.html import SPACE, Tile, number, percent, with_unit, write
+from gumdrop.views.info import scores_beside
+from gumdrop.views.svg import picture
 
 MOST = 20
 """Rows of the largest epistemic uncertainty that the page quotes."""
@@ -64,21 +64,15 @@ def _numbers(model: TableModel, frame: pd.DataFrame) -> View:
         _middle(upper - lower, f"median width of the {interval}", model.unit),
         _epistemic(epistemic**2, variance, "variance"),
     ]
-    unit = f" ({model.unit})" if model.unit else ""
-    parts = plots.uncertainty_parts(share * std, std - share * std, label=f"SD{unit}")
+    counts = plots.distribution(guess, name=f"predicted {with_unit(name, model.unit)}")
+    intervals = plots.sorted_intervals(guess, lower, upper, name=name)
+    parts = plots.uncertainty_parts(share * std, std - share * std, label=with_unit("SD", model.unit))
+    ascending = f"Predictions in ascending order, with their {interval}s."
+    split = f"The standard deviation of each row, split as its variance is. {KEY}"
     pictures = [
-        Picture(
-            svg(plots.distribution(guess, name=f"predicted {name}{unit}"), "distribution", "Predictions"),
-            "How many rows have which prediction.",
-        ),
-        Picture(
-            svg(plots.sorted_intervals(guess, lower, upper, name=name), "intervals", "Sorted predictions"),
-            f"Predictions in ascending order, with their {interval}s.",
-        ),
-        Picture(
-            svg(parts, "parts", "Parts of the uncertainty"),
-            f"The standard deviation of each row, split as its variance is. {KEY}",
-        ),
+        picture(counts, "distribution", "Predictions", "How many rows have which prediction."),
+        picture(intervals, "intervals", "Sorted predictions", ascending),
+        picture(parts, "parts", "Parts of the uncertainty", split),
     ]
     heads = {"beside": f"interval ({percent(model.coverage)})", "scale": f"± in {model.unit or 'units of the target'}"}
     return share, {"shown": tiles, "pictures": pictures, "gives": f"a {interval}", **heads}
@@ -96,15 +90,14 @@ def _classes(model: TableModel, frame: pd.DataFrame) -> View:
         Tile(middle, "median probability", f"{low} to {high} for the middle 80{SPACE}%"),
         _epistemic(information, entropy, "entropy"),
     ]
+    classes = plots.frequencies([*map(str, counts.index)], counts.tolist())
     chances = plots.distribution(sure, name="probability of the predicted class", shares=True)
     parts = plots.uncertainty_parts(information, entropy - information, label="predictive entropy (nats)")
+    probable = "How probable the predicted class is: on the right the surest."
     pictures = [
-        Picture(
-            svg(plots.frequencies([*map(str, counts.index)], counts.tolist()), "distribution", "Predicted classes"),
-            "How many rows are predicted to be of which class.",
-        ),
-        Picture(svg(chances, "sure", "Probabilities"), "How probable the predicted class is: on the right the surest."),
-        Picture(svg(parts, "parts", "Parts of the uncertainty"), f"The predictive entropy of each row. {KEY}"),
+        picture(classes, "distribution", "Predicted classes", "How many rows are predicted to be of which class."),
+        picture(chances, "sure", "Probabilities", probable),
+        picture(parts, "parts", "Parts of the uncertainty", f"The predictive entropy of each row. {KEY}"),
     ]
     heads = {"gives": "a probability for each class", "beside": "probability", "scale": "in nats"}
     return information / np.maximum(entropy, 1e-300), {"shown": tiles, "pictures": pictures, **heads}
@@ -135,35 +128,18 @@ def write_evaluation(
     fitted: FitResults | None,
 ) -> None:
     """Write the scores of ``rows``, numbered from 1, of a table as a page."""
-    evaluation, schema = predicted.evaluation, model.schema
-    assert evaluation is not None, "the target is known"
-    before, make = (
-        fitted_scores(fitted),
-        {"regression": _known_numbers, "classification": _known_classes}[schema.target.task],
-    )
-    make = _known_in_part if schema.target.known else make
+    assert predicted.evaluation is not None, "the target is known"
+    target, scores = model.schema.target, scores_beside(predicted.evaluation, fitted)
+    make = _known_in_part if target.known else _known_numbers if target.task == "regression" else _known_classes
     surprise, words, view = make(model, predicted.frame, table)
-    scores = [(score, v, before.get(score)) for score, v in (evaluation.scores | ranked(evaluation.ranking)).items()]
+    tiles = [
+        Tile(number(value), score, "" if was is None else f"{number(was)} on the test part of the fit")
+        for score, value, was in scores[:3]
+    ]
     worst = np.argsort(-surprise, kind="stable")[:MOST].tolist()
-    write(
-        place,
-        "evaluate.html.j2",
-        **view,
-        target=schema.target.name,
-        name=name,
-        count=f"{evaluation.rows:,}",
-        fitted_rows=f"{fitted.table.test_rows:,}" if fitted else "",
-        scores=scores,
-        meanings=evaluation.meanings,
-        shown=[
-            Tile(number(v, 4), score, "" if was is None else f"{number(was, 4)} on the test part of the fit")
-            for score, v, was in scores[:3]
-        ],
-        drift=predicted.drift,
-        columns=schema.names,
-        rows=[(int(rows[i]), *_row(model, table.iloc[i], predicted.frame.iloc[i], words[i])) for i in worst],
-        notes=predicted.notes,
-    )
+    view |= {"rows": [(int(rows[i]), *_row(model, table.iloc[i], predicted.frame.iloc[i], words[i])) for i in worst]}
+    view |= {"target": target.name, "name": name, "columns": model.schema.names, "predicted": predicted}
+    write(place, "evaluate.html.j2", **view, fitted=fitted, scores=scores, shown=tiles)
 
 
 def _row(model: TableModel, cells: pd.Series, predicted: pd.Series, surprise: str) -> tuple[object, ...]:
@@ -187,20 +163,18 @@ def _known_numbers(model: TableModel, frame: pd.DataFrame, table: pd.DataFrame) 
     error = np.abs(truth - guess)
     off = error / np.maximum(std, 1e-300)
     pick = evenly(len(truth), 300)
-    values = plots.predicted_against_observed(*(cells[pick] for cells in (truth, guess, lower, upper)), name=name)
-    errors = plots.error_by_uncertainty(std, error, expected=std, label="RMSE")
+    values = plots.predicted_against_observed(*(a[pick] for a in (truth, guess, lower, upper)), name=name)
+    groups = plots.error_by_uncertainty(std, error, expected=std, label="RMSE")
     inside = (lower <= truth) & (truth <= upper)
     some = f"; {len(pick):,} of {len(truth):,} are drawn" if len(pick) < len(truth) else ""
+    outside = (
+        f"Each point is a row{some}. Orange: {percent(1 - inside.mean())} of the values lie outside their interval, "
+        f"where {percent(1 - model.coverage)} should."
+    )
+    expected = "Rows in equal groups, from the surest to the least sure. Orange: the error that the model expects."
     pictures = [
-        Picture(
-            svg(values, "predictions", "Predicted against observed values, with intervals"),
-            f"Each point is a row{some}. Orange: {percent(1 - inside.mean())} of the values lie outside their "
-            f"interval, where {percent(1 - model.coverage)} should.",
-        ),
-        Picture(
-            svg(errors, "groups", "Error from the surest to the least sure rows"),
-            "Rows in equal groups, from the surest to the least sure. Orange: the error that the model expects.",
-        ),
+        picture(values, "predictions", "Predicted against observed values, with intervals", outside),
+        picture(groups, "groups", "Error from the surest to the least sure rows", expected),
     ]
     heads = {"beside": f"interval ({percent(model.coverage)})", "measure": "standard deviations off"}
     return off, [number(deviations, 2) for deviations in off], {"pictures": pictures, **heads}
@@ -213,10 +187,11 @@ def _known_in_part(model: TableModel, frame: pd.DataFrame, table: pd.DataFrame) 
     guess, lower, upper = (frame[column].to_numpy(float) for column in ("prediction", "lower", "upper"))
     short, over = np.maximum(known[:, 0] - guess, 0), np.maximum(guess - known[:, 1], 0)
     off = short / np.maximum(upper - guess, 1e-300) + over / np.maximum(guess - lower, 1e-300)
-    intervals = svg(plots.sorted_intervals(guess, lower, upper, name=name), "intervals", "Intervals of the rows")
+    intervals = plots.sorted_intervals(guess, lower, upper, name=name)
     said = f"Medians with their intervals ({percent(model.coverage)}), from the smallest median on."
+    pictures = [picture(intervals, "intervals", "Intervals of the rows", said)]
     heads = {"beside": f"interval ({percent(model.coverage)})", "measure": "off, as a share of half the interval"}
-    return off, [number(share, 2) for share in off], {"pictures": [Picture(intervals, said)], **heads}
+    return off, [number(share, 2) for share in off], {"pictures": pictures, **heads}
 
 
 def _known_classes(model: TableModel, frame: pd.DataFrame, table: pd.DataFrame) -> Surprise:
@@ -228,16 +203,13 @@ def _known_classes(model: TableModel, frame: pd.DataFrame, table: pd.DataFrame) 
     truth, guess = [names[k] for k in observed.tolist()], frame["prediction"].tolist()
     right = np.array(guess) == np.array(truth)
     bins = reliability(ClassificationPrediction.from_log_probabilities(p.log()), observed, num_bins=10)
+    cells = plots.confusion(truth, guess, names)
     discs = plots.reliability(*(values.numpy() for values in bins))
+    blue = f"Blue: the {percent(right.mean())} of the rows that are predicted right. Orange: mistakes."
+    diagonal = "Rows by the probability of their predicted class. On the diagonal it can be taken at its word."
     pictures = [
-        Picture(
-            svg(plots.confusion(truth, guess, names), "predictions", "True class against predicted class"),
-            f"Blue: the {percent(right.mean())} of the rows that are predicted right. Orange: mistakes.",
-        ),
-        Picture(
-            svg(discs, "calibration", "Stated against actual reliability"),
-            "Rows by the probability of their predicted class. On the diagonal it can be taken at its word.",
-        ),
+        picture(cells, "predictions", "True class against predicted class", blue),
+        picture(discs, "calibration", "Stated against actual reliability", diagonal),
     ]
     heads = {"beside": "probability", "measure": "probability of the observed class"}
     return -chance, list(map(percent, chance)), {"pictures": pictures, **heads}

@@ -49,6 +49,11 @@ def svg(ax: Axes, key: str, label: str, tips: Sequence[Tip] = (), *, reach: floa
     return Markup(f"{drawn}{_spots(ax, figure, tips, reach)}</svg>")
 
 
+def picture(ax: Axes, key: str, label: str, see: str) -> dict[str, str]:
+    """A figure of a page, and what a reader sees in it."""
+    return {"svg": svg(ax, key, label), "see": see}
+
+
 def _spots(ax: Axes, figure: Figure, tips: Sequence[Tip], reach: float) -> str:
     """Invisible discs over points, which tell their numbers on hovering, without a script."""
     if not tips:

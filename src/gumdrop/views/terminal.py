@@ -1,8 +1,9 @@
 """What commands say: words for people, or one JSON object for machines."""
 
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import Literal
 
 from rich import box
 from rich.console import Console
@@ -47,8 +48,25 @@ class Voice:
         for note in notes:
             self.say(note)
 
-    def show(self, table: Table) -> None:
-        """Print a table, as narrow as a screen, and in a pipe as wide as it is."""
+    def show(
+        self,
+        title: str,
+        heads: Iterable[str],
+        rows: Iterable[Sequence[str] | None],
+        *,
+        numbers_from: int = 1,
+        whole_names: bool = False,
+    ) -> None:
+        """Print a table, as narrow as a screen, and in a pipe as wide as it is; in place of a row None is a line."""
+        table = Table(title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, pad_edge=False)
+        for i, name in enumerate(heads):
+            justify: Literal["left", "right"] = "right" if i >= numbers_from else "left"
+            table.add_column(name, justify=justify, overflow="fold", no_wrap=whole_names and not i)
+        for row in rows:
+            if row is None:
+                table.add_section()
+            else:
+                table.add_row(*row)
         console = self._console
         if not console.is_terminal:
             table.width = console.measure(table, options=console.options.update(max_width=1000)).maximum
@@ -63,14 +81,6 @@ def say(text: str) -> None:
 def print_json(contents: Mapping[str, object]) -> None:
     """Write the one JSON object of a command for machines to standard output."""
     print(json.dumps(contents, allow_nan=False, ensure_ascii=False))
-
-
-def columns_table(title: str, *columns: str, numbers_from: int = 1) -> Table:
-    """An empty table for a terminal of 80 columns."""
-    table = Table(title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, pad_edge=False)
-    for i, name in enumerate(columns):
-        table.add_column(name, justify="right" if i >= numbers_from else "left", overflow="fold")
-    return table
 
 
 def shown_score(value: float | None) -> str:

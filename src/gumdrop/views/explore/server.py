@@ -28,7 +28,6 @@ WIDGET = ("landscape-terms.js", "landscape-look.js", "landscape.js")
 """Scripts of the widget, which are one script where it is copied."""
 MARK = "gumdrop-page.txt"
 """A file by which a folder of ours is known, and may be written again."""
-RUN_POLICY = "sandbox; default-src 'none'; style-src 'unsafe-inline'; img-src 'self' data:; frame-ancestors 'self'"
 
 
 class RunError(ValueError):
@@ -39,45 +38,21 @@ class RunError(ValueError):
 class Run:
     """A run that can be shown."""
 
-    name: str
-    """Its name on the page, unlike that of any other run there; fit for the name of a file."""
     title: str
     """What it is, in a few words."""
     note: str
     """The command that made it, and how long it took."""
-    page: str
-    """Its report: HTML that needs nothing from outside."""
+    html: str
+    """Its report, which needs nothing from outside."""
 
 
 def open_runs(folders: Iterable[Path]) -> list[Run]:
-    """Open folders that `gumdrop fit` or `gumdrop reproduce` left, each under a name of its own; refuse any other."""
-    runs: list[Run] = []
-    for folder in folders:
-        base = re.sub(r"[^\w.-]+", "-", folder.resolve().name).strip(".-") or "run"
-        taken = {run.name for run in runs}
-        name = next(n for n in (base, *(f"{base}-{i}" for i in range(2, len(taken) + 3))) if n not in taken)
-        runs.append(_open(folder, name))
-    return runs
+    """Open folders that `gumdrop fit` or `gumdrop reproduce` left; refuse any other."""
+    return [_open(folder) for folder in folders]
 
 
-def _open(folder: Path, name: str) -> Run:
-    results = _results(folder)
-    report = folder / "report.html"
-    if "experiment" in results:
-        title = f"Experiment {results['experiment']}"
-        if not report.is_file():
-            raise RunError(f"{folder} has no report.html: repeat its command with --resume to write it")
-        return Run(name, title, str(results.get("command", "")), report.read_text(encoding="utf-8"))
-    try:
-        fit = FitResults.from_json(results, folder / RESULTS_FILE)
-    except TableError as error:
-        raise RunError(f"{folder} is of no run of gumdrop that this one can show: {error}") from error
-    page = report.read_text(encoding="utf-8") if report.is_file() else render(fit, folder=name)
-    return Run(name, f"Predicting {fit.target.name}", f"gumdrop fit {fit.table.name}, {fit.table.rows} rows", page)
-
-
-def _results(folder: Path) -> dict[str, object]:
-    path = folder / RESULTS_FILE
+def _open(folder: Path) -> Run:
+    path, report = folder / RESULTS_FILE, folder / "report.html"
     if not path.is_file():
         unfinished = " (it was stopped: repeat its command with --resume)" if (folder / "run.json").is_file() else ""
         raise RunError(f"{folder} holds no results.json{unfinished}; give a folder of `gumdrop fit` or `reproduce`")
@@ -85,26 +60,31 @@ def _results(folder: Path) -> dict[str, object]:
         results = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise RunError(f"{path} cannot be read ({error}); run its command again to write it") from error
-    if not isinstance(results, dict):
-        raise RunError(f"{path} must hold an object, got {type(results).__name__}; run its command again to write it")
-    return results
+    if isinstance(results, dict) and "experiment" in results:
+        if not report.is_file():
+            raise RunError(f"{folder} has no report.html: repeat its command with --resume to write it")
+        title, note = f"Experiment {results['experiment']}", str(results.get("command", ""))
+        return Run(title, note, report.read_text(encoding="utf-8"))
+    try:
+        fit = FitResults.from_json(results, path)
+    except TableError as error:
+        raise RunError(f"{folder} is of no run of gumdrop that this one can show: {error}") from error
+    html = report.read_text(encoding="utf-8") if report.is_file() else render(fit, folder=folder.resolve().name)
+    return Run(f"Predicting {fit.target.name}", f"gumdrop fit {fit.table.name}, {fit.table.rows} rows", html)
 
 
 def page_files(runs: Sequence[Run] = ()) -> dict[str, bytes]:
-    """Build the files of the page."""
-    files = {
-        "index.html": _index([{"page": f"runs/{run.name}.html"} for run in runs], runs),
+    """Build the files of the page: itself, and what is there to be copied elsewhere."""
+    return {
+        "index.html": _page(runs),
         "loss-landscape.js": "".join(map(_read, WIDGET)).encode(),
         "preview.png": (STATIC / "preview.png").read_bytes(),
     }
-    return files | {f"runs/{run.name}.html": run.page.encode() for run in runs}
 
 
-def _index(places: Sequence[dict[str, str]], runs: Sequence[Run]) -> bytes:
-    """The page, with what tells it where the page of each run is."""
-    facts = [{"name": run.name, "title": run.title, "note": run.note} for run in runs]
-    listed = [fact | place for fact, place in zip(facts, places, strict=True)]
-    safe = json.dumps(listed, ensure_ascii=True).replace("<", "\\u003c")  # JSON that may stand in a script
+def _page(runs: Sequence[Run]) -> bytes:
+    """The page with everything in it."""
+    safe = json.dumps([vars(run) for run in runs]).replace("<", "\\u003c")  # JSON that may stand in a script
 
     def inline(tag: re.Match[str]) -> str:
         code = f"Gumdrop.runs = {safe};\n" if tag[1] == "runs.js" else _read(tag[1])
@@ -125,27 +105,24 @@ def write_site(place: str | os.PathLike[str], *, runs: Sequence[Run] = ()) -> Pa
         ValueError: If something else is there.
     """
     place = Path(place)
+    index, contents = place, {}
     if place.suffix.lower() in (".html", ".htm"):
-        return _write_alone(place, runs)
-    if place.exists() and not place.is_dir():
-        raise ValueError(f"{place} is a file; name a folder with --out")
-    if place.is_dir() and any(place.iterdir()) and not (place / MARK).is_file():
-        raise ValueError(f"{place} holds something that is not this page; name another folder with --out")
-    contents = {MARK: b"Written by `gumdrop explore --out`, which may write it again.\n", **page_files(runs)}
-    for name, content in contents.items():
-        with replacing(place / name, "wb") as file:
+        mark = b"<title>gumdrop explore</title>"
+        if place.exists() and not (place.is_file() and mark in place.read_bytes()):
+            raise ValueError(f"{place} is something else than this page; name another file with --out")
+        contents[place] = _page(runs)
+    else:
+        if place.exists() and not place.is_dir():
+            raise ValueError(f"{place} is a file; name a folder with --out")
+        if place.is_dir() and any(place.iterdir()) and not (place / MARK).is_file():
+            raise ValueError(f"{place} holds something that is not this page; name another folder with --out")
+        index = place / "index.html"
+        contents[place / MARK] = b"Written by `gumdrop explore --out`, which may write it again.\n"
+        contents |= {place / name: content for name, content in page_files(runs).items()}
+    for path, content in contents.items():
+        with replacing(path, "wb") as file:
             file.write(content)
-    return place / "index.html"
-
-
-def _write_alone(place: Path, runs: Sequence[Run]) -> Path:
-    """Write one file with everything in it, over one of ours at most."""
-    mark = b"<title>gumdrop explore</title>"
-    if place.exists() and not (place.is_file() and mark in place.read_bytes()):
-        raise ValueError(f"{place} is something else than this page; name another file with --out")
-    with replacing(place, "wb") as file:
-        file.write(_index([{"html": run.page} for run in runs], runs))
-    return place
+    return index
 
 
 def content_policy(page: bytes) -> str:
@@ -156,10 +133,10 @@ def content_policy(page: bytes) -> str:
         "default-src": "'none'",
         "script-src": " ".join(hashes),
         "worker-src": "blob:",
-        "style-src": "'unsafe-inline'",  # a report that is opened from disk has its style inside, and this policy
+        "style-src": "'unsafe-inline'",  # a report that is shown has its style inside, and this policy
         "img-src": "'self' data:",
         "media-src": "blob:",
-        "frame-src": "'self' blob:",
+        "frame-src": "blob:",
         "frame-ancestors": "'none'",
         "base-uri": "'none'",
         "form-action": "'none'",
@@ -187,7 +164,7 @@ def make_server(listener: socket.socket, *, runs: Sequence[Run] = (), host: str 
                 self._answer(404, b"There is no such page.", "text/plain")
             else:
                 media_type = mimetypes.guess_type(name)[0] or "application/octet-stream"
-                self._answer(200, files[name], media_type, RUN_POLICY if name.startswith("runs/") else policy)
+                self._answer(200, files[name], media_type, policy)
 
         do_HEAD = do_GET
 

@@ -7,9 +7,9 @@ from markupsafe import Markup
 from scipy.stats import binomtest
 
 from gumdrop.tables.drift import holm
-from gumdrop.tables.results import LIKELIHOOD, ByColumn, Cells, Effect, FitResults, Gain, Group, Spread
+from gumdrop.tables.results import LIKELIHOOD, ByColumn, Cells, Effect, FitResults, Group, Spread
 from gumdrop.views import plots
-from gumdrop.views.html import number, percent
+from gumdrop.views.html import number, percent, with_unit
 from gumdrop.views.report.rows import TestRows, margin
 from gumdrop.views.svg import Tip, svg
 
@@ -23,20 +23,19 @@ CHANCE = 0.05
 """Chance that any group is taken for one where the promise fails, if it holds in all (Holm 1979)."""
 
 
-class Worth(NamedTuple):
-    """What a column is worth: in nats per row, and in distance from the true value or share of right rows.
+class Loss(NamedTuple):
+    """What the mean row loses, with half of the 95 % interval."""
 
-    Each has half of its 95 % interval beside it. Whether it is told from nothing by more than chance is said of the
-    latter alone, and of both.
-    """
+    mean: float
+    margin: float
+
+
+class Worth(NamedTuple):
+    """What a column is worth: in nats per row, and in distance from the true value or share of right rows."""
 
     name: str
-    likelihood: float
-    likelihood_margin: float
-    guess: float
-    guess_margin: float
-    guess_told: bool
-    told: bool
+    likelihood: Loss
+    guess: Loss
 
 
 class GroupView(NamedTuple):
@@ -68,7 +67,7 @@ def columns_view(results: FitResults, test: TestRows) -> dict[str, object] | Non
         "folded": worth[SHOWN:FOLDED],
         "more": max(0, len(worth) - FOLDED),
         "spreads": {each.name: spread_view(each) for each in given.spreads},
-        "idle": [column.name for column in worth if not column.told],
+        "idle": [w.name for w in worth if all(loss.mean <= loss.margin for loss in (w.likelihood, w.guess))],
         "rows": given.rows,
         "shuffles": given.shuffles,
         "fewer": [view for view in failing if view.share < view.group.stated],
@@ -103,8 +102,8 @@ def spread_view(spread: Spread) -> SpreadView:
 
 
 def _effect(key: int, effect: Effect, results: FitResults) -> Markup:
-    of, unit = results.columns.effects_of, results.target.unit
-    label = f"P({of})" if of is not None else f"{results.target.name}{f' ({unit})' if unit else ''}"
+    of, target = results.columns.effects_of, results.target
+    label = f"P({of})" if of is not None else with_unit(target.name, target.unit)
     drawn: Any = {"name": effect.name, "label": label, "shares": of is not None}
     if effect.labels is not None:
         ax = plots.effect_of_category(effect.labels, effect.mean, effect.epistemic, **drawn)
@@ -123,21 +122,18 @@ def _effect(key: int, effect: Effect, results: FitResults) -> Markup:
 
 def _all_worth(given: ByColumn) -> list[Worth]:
     """What each column is worth; a ten-thousandth of the best of them, such as rounding leaves, is nothing."""
-    measures = list(given.importance[0].gains) if given.importance else []
-    least = {name: max(abs(column.gains[name].mean) for column in given.importance) / 1e4 for name in measures}
 
-    def settled(gain: Gain, least: float) -> tuple[float, float]:
-        half = margin(gain.se, given.rows)
-        return (0.0, 0.0) if max(abs(gain.mean), half) < least else (gain.mean, half)
+    def losses(measure: str) -> list[Loss]:
+        all_losses = [Loss(gains[measure].mean, margin(gains[measure].se, given.rows)) for gains in of_columns]
+        least = max(abs(loss.mean) for loss in all_losses) / 1e4
+        return [Loss(0.0, 0.0) if max(abs(loss.mean), loss.margin) < least else loss for loss in all_losses]
 
-    worths = []
-    for column in given.importance:
-        likelihood, half = settled(column.gains[LIKELIHOOD], least[LIKELIHOOD])
-        (name,) = (name for name in measures if name != LIKELIHOOD)
-        guess, guess_half = settled(column.gains[name], least[name])
-        told = guess > guess_half
-        worths.append(Worth(column.name, likelihood, half, guess, guess_half, told, told or likelihood > half))
-    return worths
+    if not given.importance:
+        return []
+    of_columns = [column.gains for column in given.importance]
+    (guess,) = of_columns[0].keys() - {LIKELIHOOD}
+    names = [column.name for column in given.importance]
+    return [Worth(*worth) for worth in zip(names, losses(LIKELIHOOD), losses(guess), strict=True)]
 
 
 def _judged(groups: list[Group]) -> list[GroupView]:

@@ -12,7 +12,7 @@ def verdict_words(results: FitResults) -> str:
     """The verdict on a fit in a terminal: the sentences of the page's lead that judge it."""
     test = TestRows(results)
     scores = scores_view(results, test)
-    reach = f"; 95 % interval ± {number(scores.error_margin, 2)}"
+    reach = f"; 95 % interval ± {number(test.error_margin(), 2)}"
     if not test.regression:
         low, high = wilson(int(test.rows - test.error.sum()), test.rows)
         reach = f" (95 % interval {percent(low)} to {percent(high)})"
@@ -97,7 +97,7 @@ def _rival(results: FitResults, test: TestRows, scores: Scores) -> list[str]:
             said = f"The best of the models beside it, {scores.rival}, has the {less} error ({scores.rival_text}); but"
             return [f"{said} compared row by row, {_apart(results, test, pair)}."]
         return [f"{said}: compared row by row, {_apart(results, test, pair)}."]
-    reach = number(scores.error_margin, 2) if test.regression else percent(scores.error_margin)
+    reach = number(test.error_margin(), 2) if test.regression else percent(test.error_margin())
     luck = f": with {test.rows:,} test rows, the 95 % interval of this number reaches ±{reach}"
     return [f"{said}{luck if scores.verdict == 'equal' else ''}."]
 

@@ -11,9 +11,9 @@ from gumdrop.layers.site import GONE
 from gumdrop.machine.files import replacing
 from gumdrop.machine.picking import evenly
 from gumdrop.tables.errors import MEND
-from gumdrop.tables.results import LIKELIHOOD, Curves, FitResults, read_results
+from gumdrop.tables.results import LIKELIHOOD, FitResults, read_results
 from gumdrop.views import plots
-from gumdrop.views.html import SPACE, Picture, Tile, number, percent, template
+from gumdrop.views.html import SPACE, Tile, number, percent, template, with_unit
 from gumdrop.views.report.columns import columns_view, spread_view
 from gumdrop.views.report.lead import lead, within
 from gumdrop.views.report.predictions import (
@@ -26,7 +26,7 @@ from gumdrop.views.report.predictions import (
 )
 from gumdrop.views.report.rows import TestRows, wilson
 from gumdrop.views.report.scores import scores_view
-from gumdrop.views.svg import COLOURS, TIPS, svg
+from gumdrop.views.svg import COLOURS, TIPS, picture, svg
 
 TORN = re.compile(r"(?<=\d) (?=%)|(?<=±) (?=\d)")
 """Where a line must not end: between a number and its sign."""
@@ -54,25 +54,27 @@ def write_report(folder: str | os.PathLike[str], results: FitResults | None = No
 
 def render(results: FitResults, *, folder: str = "FOLDER") -> str:
     """The page as text that needs nothing from outside, with the folder in the command that uses it again."""
-    if results.curves is not None:
-        return TORN.sub(SPACE, known_in_part_page(results, folder))
-    return TORN.sub(SPACE, template("report.html.j2").render(_view(results, folder)))
+    page, view = ("report", _of_rows(results)) if results.curves is None else ("known_in_part", _of_curves(results))
+    shared = {
+        "folder": folder,
+        "coverage": results.coverage,
+        "members": results.num_members,
+        "rates": rates_view(results),
+        "training": training_view(results),
+    }
+    return TORN.sub(SPACE, template(f"{page}.html.j2").render(vars(results) | shared | view))
 
 
-def _view(results: FitResults, folder: str) -> dict[str, object]:
-    """Everything that the template names: the results, and what they come to."""
+def _of_rows(results: FitResults) -> dict[str, object]:
+    """What the page names besides, of numbers and classes."""
     test = TestRows(results)
     scores = scores_view(results, test)
     right, predictions = (predictions_view if test.regression else confusion_view)(results, test)
     return {
-        **vars(results),
-        "folder": folder,
         "within": within,
         "test": test,
         "regression": test.regression,
-        "coverage": results.coverage,
         "compared": results.settings.get("compare", True),
-        "members": results.num_members,
         "draws": results.num_samples,
         "unit": results.target.unit,
         "watched": " or ".join(f"{count:,}" for count in sorted(set(results.table.watched_rows))),
@@ -86,8 +88,6 @@ def _view(results: FitResults, folder: str) -> dict[str, object]:
         "small": SMALL,
         "uncertainty": uncertainty_view(test),
         "uncertain": _uncertain(results, test),
-        "rates": rates_view(results),
-        "training": training_view(results),
         "ranking": ranking_view(results, test),
         "columns": columns_view(results, test),
     }
@@ -103,62 +103,46 @@ def _uncertain(results: FitResults, test: TestRows) -> dict[str, object] | None:
     return {**vars(given), "shares": of_rows, "intervals": any(row.interval for row in given.rows)}
 
 
-def known_in_part_page(results: FitResults, folder: str) -> str:
-    """The page as text."""
-    assert results.curves is not None, "a target that is known in part has curves"
+def _of_curves(results: FitResults) -> dict[str, object]:
+    """The same of targets that are known in part."""
     ours = next(score for score in results.scores if score.ours)
     null = next((score for score in results.scores if score.null_model), None)
     tiles = [
-        Tile(number(value, 4), name, "" if null is None else f"{number(null.values.get(name), 4)} for {null.name}")
+        Tile(number(value), name, "" if null is None else f"{number(null.values.get(name))} for {null.name}")
         for name, value in ours.values.items()
     ]
-    measures = list(ours.values)
-    table = [
-        (score.name, score.ours, [number(score.values.get(name), 4) for name in measures]) for score in results.scores
-    ]
-    worth = [(each.name, each.gains[LIKELIHOOD]) for each in results.columns.importance[:15]]
-    return template("known_in_part.html.j2").render(
-        **vars(results),
-        folder=folder,
-        tiles=tiles,
-        measures=measures,
-        models=table,
-        worth=worth,
-        spreads={each.name: spread_view(each) for each in results.columns.spreads},
-        pictures=_pictures(results, results.curves),
-        members=results.num_members,
-        rates_drawn=rates_view(results),
-        training=training_view(results),
+    worth = [(column.name, column.gains[LIKELIHOOD]) for column in results.columns.importance[:15]]
+    spreads = {spread.name: spread_view(spread) for spread in results.columns.spreads}
+    return {"tiles": tiles, "ours": ours, "worth": worth, "spreads": spreads, "pictures": _pictures(results)}
+
+
+def _pictures(results: FitResults) -> list[dict[str, str]]:
+    curves, given = results.curves, results.calibration
+    assert curves is not None, "a target that is known in part has curves"
+    rows = {f"row {row.row}: {row.known}": row.above for row in curves.rows}
+    ax = plots.survival_curves(
+        curves.values, rows, curves.mean, curves.whole, name=with_unit(results.target.name, results.target.unit)
     )
-
-
-def _pictures(results: FitResults, curves: Curves) -> list[Picture]:
-    name = f"{results.target.name}{f' ({results.target.unit})' if results.target.unit else ''}"
-    rows = {f"row {each.row}: {each.known}": each.above for each in curves.rows}
-    ax = plots.survival_curves(curves.values, rows, curves.mean, curves.whole, name=name)
     seen = (CURVES if curves.whole is not None else "Thick: the mean of all test rows. ") + ROWS
-    pictures = [Picture(svg(ax, "curves", "Survival curves of some test rows and of all"), seen)]
+    pictures = [picture(ax, "curves", "Survival curves of some test rows and of all", seen)]
     if curves.at:
-        at = [(f"{number(each.time)}", each.expected, each.observed) for each in curves.at]
+        at = [(number(time.time), time.expected, time.observed) for time in curves.at]
         told = f"{AT_TIMES} Each colour is a time: {', '.join(label for label, *_ in at)}."
-        pictures.append(Picture(svg(plots.survival_calibration(at), "at", "Calibration at three times"), told))
-    given = results.calibration
+        pictures.append(picture(plots.survival_calibration(at), "at", "Calibration at three times", told))
     expected, observed = ([value or 0.0 for value in values] for values in (given.expected, given.observed))
     labels = "share of rows that should be below", "share of rows that are below"
     ax = plots.calibration(expected, observed, rows=len(results.test.row), labels=labels)
-    return [*pictures, Picture(svg(ax, "calibration", "Share of rows below each quantile"), QUANTILES)]
+    return [*pictures, picture(ax, "calibration", "Share of rows below each quantile", QUANTILES)]
 
 
 def rates_view(results: FitResults) -> dict[str, object]:
     """The learned rate of each layer, whether any is left, and how they got there, unless to 0 or along a line."""
     history = results.history
-    sites = [
-        {**vars(rate), "colour": COLOURS.get(c, c)}
-        for rate, c in zip(results.rates, plots.site_colours(len(results.rates)), strict=True)
-    ]
+    colours = plots.site_colours(len(results.rates))
+    sites = [vars(rate) | {"colour": COLOURS.get(c, c)} for rate, c in zip(results.rates, colours, strict=True)]
     left = any((rate.p if rate.most is None else rate.most) >= GONE for rate in results.rates)
     traces = {rate.site: np.array([e.rates.get(rate.site) for e in history], dtype=float) for rate in results.rates}
-    flat = all(np.nanmax(trace) - np.nanmin(trace) < FLAT for trace in traces.values()) if history else True
+    flat = not history or all(np.nanmax(trace) - np.nanmin(trace) < FLAT for trace in traces.values())
     if flat or not left:
         return {"sites": sites, "left": left, "svg": None}
     epochs = [epoch.epoch for epoch in history]
@@ -189,13 +173,12 @@ def training_view(results: FitResults) -> dict[str, object] | None:
         for i in evenly(len(epochs), TIPS)
         if low <= values[i] <= high
     ]
-    picture = svg(ax, "training", "Loss over training", tips)
+    view = {"svg": svg(ax, "training", "Loss over training", tips), "epochs": len(history)}
     known = np.flatnonzero(np.isfinite(held))
     if not known.size:
-        return {"svg": picture, "epochs": len(history), "best": None}
+        return view | {"best": None}
     window = 1 + known.size // 20  # one lucky epoch is not the best one
     smooth = np.convolve(held[known], np.full(window, 1 / window), "valid")
     best = known[smooth.argmin() + window // 2]
-    unlearned = bool(nll[-1] > nll[best] + 0.05)
     losses = {"best": int(epochs[best]), "least": float(smooth.min()), "last": float(smooth[-1])}
-    return {"svg": picture, "epochs": len(history), **losses, "unlearned": unlearned}
+    return view | losses | {"unlearned": bool(nll[-1] > nll[best] + 0.05)}

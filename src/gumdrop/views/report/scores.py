@@ -46,7 +46,6 @@ class Scores(NamedTuple):
 
     rows: Sequence[Score]
     columns: list[Column]
-    error_margin: float
     pairs: dict[str, Pair]
     """The model beside each other one, by its name."""
     skilled: bool
@@ -83,7 +82,6 @@ def scores_view(results: FitResults, test: TestRows) -> Scores:
     return Scores(
         rows=rows,
         columns=columns,
-        error_margin=test.error_margin(),
         pairs=pairs,
         skilled=_is_skilled(rows[ours], test.rows),
         guesses_skilled=_guesses_better(rows[ours], test.rows),

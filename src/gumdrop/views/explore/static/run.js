@@ -31,8 +31,8 @@
       button.textContent = run.title;
       button.addEventListener("click", () => {
         for (const other of find(".listed").children) other.setAttribute("aria-current", other === button);
-        run.page ??= URL.createObjectURL(new Blob([run.html], { type: "text/html" })); // of a page that is one file
-        show(run.page, run.title, run.note);
+        run.address ??= URL.createObjectURL(new Blob([run.html], { type: "text/html" }));
+        show(run.address, run.title, run.note);
       });
     }
 

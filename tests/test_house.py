@@ -23,7 +23,7 @@ BUDGETS = {
     "prediction": 1618,
     "tables": 8011,
     "training": 2297,
-    "views": 2811,
+    "views": 2814,
 }
 """Lines of a room. Lower a figure when lines go; raise one only with a word in the commit on what was not replaced."""
 

@@ -158,7 +158,7 @@ def split_and_encode(
     frame, known = _with_target(table.frame, target)
     rows = (np.arange(len(known)) if streamed is None else streamed.survey.rows)[known] + 1
     column = None if settings.split_by is None else split_column(frame, rows, target, settings, reading.dates)
-    told: dict[str, Any] = {name: getattr(reading, name) for name in TOLD}
+    told: Any = {name: getattr(reading, name) for name in TOLD}
     if column is not None and column.kind == "groups":
         told["drop"] = [*reading.drop, column.name]
     whole = infer_schema(frame, target, decimal=table.decimal, **told)

@@ -1,5 +1,7 @@
 """Figures of errors: whether uncertainty announces them; and of residuals and predictions against a column."""
 
+import contextlib
+from collections import Counter
 from collections.abc import Sequence
 
 import numpy as np
@@ -102,19 +104,22 @@ def residuals_by_category(
     labels: Sequence[str], residuals: ArrayLike, *, name: str, most: int = 6, ax: Axes | None = None
 ) -> Axes:
     """Standardised residuals in each category, with their mean; of many categories those with most rows."""
-    names, place, counts = np.unique(np.array(labels), return_inverse=True, return_counts=True)
-    y = np.asarray(residuals, dtype=float)
-    shown = np.sort(np.argsort(-counts, kind="stable")[: most if len(names) <= most else most - 1])
-    rank = np.full(len(names), len(shown))
-    rank[shown] = np.arange(len(shown))
-    x = rank[place]
-    words = [shortened_text(str(names[i]) or "(missing)", 9) for i in shown]
-    words += [f"{len(names) - len(shown)} others"] if len(shown) < len(names) else []
+    y, counts = np.asarray(residuals, dtype=float), Counter(sorted(labels))
+    shown = sorted(name for name, _ in counts.most_common(most if len(counts) <= most else most - 1))
+    with contextlib.suppress(ValueError):  # 9 before 10, where all are numbers
+        shown.sort(key=float)
+    x = np.array([shown.index(label) if label in shown else len(shown) for label in labels])
     ax = _frame(ax, x + 0.3 * evenly_spread(len(x)), y)
     for k in np.unique(x):
         _mean(ax, float(k), y[x == k])
-    ax.set_xticks(np.arange(len(words)), words, parse_math=False)
+    _name_categories(ax, [*shown, *([f"{len(counts) - len(shown)} others"] if len(shown) < len(counts) else [])])
     return dress(ax, shortened_text(name, 32), "residual (SD)")
+
+
+def _name_categories(ax: Axes, labels: Sequence[str]) -> None:
+    """Write categories below their places, upright where they would run into each other."""
+    words = [shortened_text(category or "(missing)", 9) for category in labels]
+    ax.set_xticks(range(len(words)), words, parse_math=False, rotation=90 if sum(map(len, words)) > 24 else 0)
 
 
 def _frame(ax: Axes | None, x: np.ndarray, y: np.ndarray) -> Axes:
@@ -176,8 +181,6 @@ def effect_of_category(
     bars = 2 * np.asarray(epistemic, dtype=float)
     ax.errorbar(place, mean, bars, fmt="none", ecolor=ORANGE, elinewidth=5, alpha=0.4)
     ax.plot(place, mean, "o", color=BLUE, markersize=4.5)
-    words = [shortened_text(each or "(missing)", 9) for each in labels]
-    turn = 90 if sum(map(len, words)) > 24 else 0
-    ax.set_xticks(place, words, parse_math=False, rotation=turn)
+    _name_categories(ax, labels)
     ax.margins(x=0.15)
     return dress(ax, shortened_text(name, 26), shortened_text(label, 22))

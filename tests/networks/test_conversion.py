@@ -10,8 +10,10 @@ import pytest
 import torch
 from safetensors.torch import load_model, save_model
 from torch import nn
+from torch._dynamo.testing import CompileCounter
 from torch.ao.quantization import default_dynamic_qconfig, float_qparams_weight_only_qconfig, quantize_dynamic
-from torch.nn.utils import parametrizations
+from torch.func import functional_call, grad, stack_module_state, vmap
+from torch.nn.utils import parametrizations, parametrize
 
 import gumdrop as gd
 from gumdrop.layers import ConcreteDropout, dropout_blocks
@@ -158,6 +160,21 @@ class NormalizedLinear(nn.Linear):
         return super().forward(nn.functional.normalize(x))
 
 
+@pytest.mark.parametrize(
+    ("model", "text"),
+    [
+        (nn.Linear(8, 2), "learned     (the model)  Linear"),
+        (NormalizedLinear(8, 2), "learned     (the model)  NormalizedLinear"),
+        (nn.Sequential(ConcreteDropout(8), nn.Linear(8, 2)), "learned     1  Linear"),
+    ],
+)
+def test_report_of_one_layer(model, text):
+    report = report_of(model)
+    assert str(report) == text
+    with pytest.raises(AttributeError):
+        report.converted = {}
+
+
 # Which layers
 
 
@@ -251,6 +268,28 @@ def test_options_reach_every_site():
         assert block.site.temperature == 0.5
         torch.testing.assert_close(block.site.p, torch.full((8,), 0.2))
     assert {name: rate.shape for name, rate in gd.dropout_rates(model).items()} == {"0": (8,), "1.ih_l0": (8,)}
+
+
+def test_old_checkpoints_load_but_for_the_logits_and_new_ones_load_strictly():
+    plain = mlp(nn.Dropout(0.3))
+    old = copy.deepcopy(plain.state_dict())
+    model = gd.learn_dropout(mlp(nn.Dropout(0.3)))
+    missing, unexpected = model.load_state_dict(old, strict=False)
+    assert missing == ["0.concrete_dropout.scaled_logit", "3.concrete_dropout.scaled_logit"]
+    assert unexpected == []
+    other = gd.learn_dropout(mlp(nn.Dropout(0.3)), p=0.45)
+    other.load_state_dict(model.state_dict(), strict=True)
+    assert gd.dropout_rates(other) == gd.dropout_rates(model)
+
+
+@pytest.mark.parametrize("training", [True, False])
+def test_modes_stay(training):
+    model = mlp(nn.Dropout(0.3)).train(training)
+    x = torch.randn(4, 8)
+    expected = model(x)
+    gd.learn_dropout(model)
+    assert {module.training for module in model.modules()} == {training}
+    assert torch.equal(model(x), expected) is not training
 
 
 # What stays
@@ -454,6 +493,13 @@ def test_tracing_leaves_nothing_on_the_model():
     copy.deepcopy(model)
 
 
+def test_tracing_copies_no_weights(monkeypatch):
+    model = mlp(nn.Dropout(0.3))
+    monkeypatch.setattr(nn.Parameter, "__deepcopy__", lambda self, memo: pytest.fail("copied"))
+    gd.learn_dropout(model)
+    assert isinstance(model[2], nn.Identity)
+
+
 # Shared weights
 
 
@@ -505,6 +551,16 @@ def test_recurrent_modules_with_one_weight_share_its_rate_alone():
     assert first["hh_l0"] is not second["hh_l0"]
 
 
+def test_a_module_that_stands_twice_is_converted_once():
+    shared = nn.Linear(8, 8)
+    model = nn.Sequential(shared, nn.ReLU(), shared)
+    single = gd.learn_dropout(copy.deepcopy(shared))
+    report = report_of(model)
+    assert list(report.converted) == ["0"]
+    assert len(shared._forward_pre_hooks) == 1
+    torch.testing.assert_close(gd.kl_divergence(model), gd.kl_divergence(single))
+
+
 # Parametrised layers
 
 
@@ -527,6 +583,22 @@ def test_parametrized_layers(make, parametrization, bias):
     model.train()(x).sum().backward()
     gd.kl_divergence(model).backward()
     assert all(block.site.scaled_logit.grad.isfinite() for block in dropout_blocks(model))
+
+
+def test_parametrization_after_conversion():
+    model = gd.learn_dropout(mlp())
+    parametrizations.weight_norm(model[0])
+    assert parametrize.is_parametrized(model[0])
+    model(torch.randn(4, 8)).sum().backward()
+    assert model[0].concrete_dropout.scaled_logit.grad.abs() > 0
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16, torch.float16], ids=str)
+def test_logits_are_never_in_half_precision(dtype):
+    model = gd.learn_dropout(nn.ModuleList([nn.Linear(8, 2), nn.LSTM(8, 2), nn.MultiheadAttention(8, 2)]).to(dtype))
+    expected = torch.float64 if dtype == torch.float64 else torch.float32
+    assert {block.site.p_logit.dtype for block in dropout_blocks(model)} == {expected}
+    assert gd.kl_divergence(model).dtype == expected
 
 
 # An ordinary module
@@ -611,6 +683,44 @@ def test_copies_predict_the_same_under_the_same_seed(again, per_unit, fixed, tmp
     assert torch.equal(gd.sample(model, x, num_samples=3, seed=0), draws)
 
 
+def test_compiles_without_a_break_and_once():
+    torch.compiler.reset()
+    model = gd.learn_dropout(mlp(nn.Dropout(0.3)), p=0.3)
+    counter = CompileCounter()
+    compiled = torch.compile(model, fullgraph=True, backend=counter)
+    x = torch.randn(4, 8)
+    for _ in range(3):
+        compiled(x).sum().backward()
+        with torch.no_grad():
+            for parameter in model.parameters():
+                parameter += 0.01
+    assert counter.frame_count == 1
+    assert model[0].concrete_dropout.scaled_logit.grad.abs() > 0
+    assert not torch.equal(compiled(x), compiled(x))
+    torch.testing.assert_close(torch.compile(model.eval(), fullgraph=True, backend="eager")(x), model(x))
+    torch.compiler.reset()
+
+
+@pytest.mark.parametrize(
+    ("make", "shape", "backend"),
+    [
+        (lambda: nn.TransformerEncoderLayer(8, 2, 8, dropout=0.0, batch_first=True), (2, 5, 8), "eager"),
+        (lambda: nn.Sequential(nn.Conv1d(8, 8, 1), nn.Flatten(), nn.Linear(24, 2)), (4, 8, 3), "aot_eager"),
+    ],
+)
+def test_compiled_gradients(make, shape, backend):
+    torch.compiler.reset()
+    model, x, results = gd.learn_dropout(make(), p=0.3), torch.randn(shape), []
+    for call in (model, torch.compile(model, fullgraph=True, backend=backend)):
+        model.zero_grad()
+        torch.manual_seed(0)
+        output = call(x)
+        (output.square().sum() + gd.kl_divergence(model)).backward()
+        results.append([output, *(parameter.grad.clone() for parameter in model.parameters())])
+    torch.testing.assert_close(*results)
+    torch.compiler.reset()
+
+
 @pytest.mark.parametrize("rows", [4, 7])
 @pytest.mark.parametrize("training", [True, False])
 def test_export(training, rows):
@@ -624,6 +734,31 @@ def test_export(training, rows):
     torch.testing.assert_close(program.module()(x), expected)
     assert torch.equal(program.module()(x), expected) is not training
     assert "0.concrete_dropout.scaled_logit" in program.state_dict
+
+
+def test_ensembles_by_vmap():
+    models = [gd.learn_dropout(mlp(), p=p) for p in (0.1, 0.3, 0.6)]
+    parameters, buffers = stack_module_state(models)
+    base = copy.deepcopy(models[0]).to("meta")
+    x = torch.randn(5, 8)
+
+    def call(values, buffers):
+        return functional_call(base, (values, buffers), (x,))
+
+    output = vmap(call, randomness="different")(parameters, buffers)
+    assert output.shape == (3, 5, 2)
+    assert not torch.equal(vmap(call, randomness="different")(parameters, buffers), output)
+
+    gradients = vmap(grad(lambda values, buffers: call(values, buffers).square().sum()), randomness="different")(
+        parameters, buffers
+    )
+    for name, gradient in gradients.items():
+        assert gradient.isfinite().all(), name
+        assert (gradient.reshape(3, -1) != 0).any(1).all(), name
+
+    base.eval()
+    expected = torch.stack([model.eval()(x) for model in models])
+    torch.testing.assert_close(vmap(call, randomness="different")(parameters, buffers), expected)
 
 
 # Fixed rates
@@ -643,6 +778,16 @@ def test_fixed_rates_are_buffers_under_the_same_keys():
     assert gd.dropout_rates(model) == learned
 
 
+def test_learned_checkpoints_load_into_fixed_models_and_back():
+    learned, fixed = converted(), gd.fix_dropout(converted(seed=1))
+    fixed.load_state_dict(learned.state_dict(), strict=True)
+    assert gd.dropout_rates(fixed) == gd.dropout_rates(learned)
+    assert all(block.site.is_fixed for block in dropout_blocks(fixed))
+    x = torch.randn(2, 5, 8)
+    assert torch.equal(gd.sample(fixed, x, num_samples=2, seed=0), gd.sample(learned, x, num_samples=2, seed=0))
+    converted(seed=2).load_state_dict(fixed.state_dict(), strict=True)
+
+
 @pytest.mark.parametrize("per_unit", [False, True])
 def test_fixed_masks_in_training_are_draws_at_the_learned_rate(per_unit):
     model = gd.learn_dropout(nn.Linear(6, 6, bias=False), p=0.3, per_unit=per_unit)
@@ -655,6 +800,19 @@ def test_fixed_masks_in_training_are_draws_at_the_learned_rate(per_unit):
     assert (output.eq(0) | output.isclose(1 / (1 - rate))).all()
     torch.testing.assert_close(output.eq(0).float().mean(0), rate, atol=0.03, rtol=0)
     assert model.eval()(torch.ones(2, 6)).eq(1).all()
+
+
+def test_fixed_models_have_a_kl_whose_gradient_reaches_the_weights():
+    model, x = converted(per_unit=True), torch.ones(2, 5, 8)
+    expected = gd.kl_divergence(model)
+    kl = gd.kl_divergence(gd.fix_dropout(model))
+    torch.testing.assert_close(kl, expected)
+    kl.backward()
+    assert all(block.weight.grad.any() for block in dropout_blocks(model))
+    output = model(x)
+    output.sum().backward()
+    assert all(parameter.grad.isfinite().all() for parameter in model.parameters())
+    assert not torch.equal(model(x), output)
 
 
 def test_rates_are_copies():

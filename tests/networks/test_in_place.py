@@ -325,6 +325,17 @@ def test_without_layers_of_its_own_choice_dropout_finds_its_layers():
     assert gd.dropout_rates(model) == pytest.approx({"net.3": 0.3, "net.4": 0.2, "lstm.ih_l1": 0.4})
 
 
+def test_copies_have_sites_of_their_own():
+    model, x = learned(Code()).train(), data(4, 5, 6)
+    model(x)
+    for other in (copy.deepcopy(model), pickle.loads(pickle.dumps(model))):
+        for block in in_place(other).values():
+            set_logit(block.site, -40.0)
+        other(x).sum().backward()
+        assert all(block.site.scaled_logit.grad is not None for block in in_place(other).values())
+    assert all(block.site.scaled_logit.grad is None for block in in_place(model).values())
+
+
 class Readers(nn.Module):
     def __init__(self):
         super().__init__()

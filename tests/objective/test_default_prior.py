@@ -46,6 +46,14 @@ class TestStrength:
                 kl = gd.kl_divergence(model, num_data=rows, lengthscale=name)
                 assert kl.item() == pytest.approx(expected, rel=1e-4, abs=1e-3)
 
+    def test_a_tied_weight_counts_once(self) -> None:
+        layer = nn.Linear(50, 50)
+        tied = gd.learn_dropout(nn.Sequential(layer, nn.ReLU(), layer))
+        single = gd.learn_dropout(nn.Sequential(nn.Linear(50, 50)))
+        single.load_state_dict(tied.state_dict(), strict=False)
+        kl = [gd.kl_divergence(each, num_data=9, lengthscale="regression").item() for each in (single, tied)]
+        assert kl[0] == pytest.approx(kl[1])
+
     def test_gradients(self) -> None:
         """The gradient by hand is that of the plain formula, which a tensor as `num_data` takes."""
         model = network(9, 30, 2, p=0.2)

@@ -3,6 +3,7 @@
 import copy
 import itertools
 import math
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest
 import torch
 from torch import Tensor, distributions, nn
 from torch.nn.utils import prune
+from torch.utils.data import DataLoader, TensorDataset
 
 import gumdrop as gd
 from gumdrop.layers import ConcreteDropout
@@ -84,6 +86,8 @@ class TestLikelihoods:
         nll = gd.categorical_nll(logits, y)
         assert nll.shape == (5,)
         torch.testing.assert_close(nll, -log_prob.reshape(5, -1).sum(1))
+        for dtype in (torch.uint8, torch.int32):
+            assert torch.equal(gd.categorical_nll(logits, y.to(dtype)), nll)
 
     @pytest.mark.parametrize("void", [255, -1, -100, 2])
     def test_categorical_ignores_void_positions(self, void: int) -> None:
@@ -216,6 +220,11 @@ class TestKl:
             expected = ref.kl(rates, conv_columns(layer), biases, precision=precision)
             assert gd.kl_divergence(model, lengthscale=lengthscale).item() == pytest.approx(expected, rel=1e-4)
 
+    def test_rates_of_units_in_double_precision(self) -> None:
+        model = gd.learn_dropout(nn.Linear(5, 3).double(), p=0.3, per_unit=True)
+        expected = ref.kl([0.3] * 5, array(model.weight), [array(model.bias)], precision=0.49)
+        assert gd.kl_divergence(model, lengthscale=0.7).item() == pytest.approx(expected, rel=1e-7)
+
     @pytest.mark.parametrize("recurrent", [False, True])
     def test_lstm_has_only_the_weights_that_are_dropped(self, recurrent: bool) -> None:
         """Input dropout zeroes columns of W_ih; W_hh has no part in that posterior."""
@@ -314,6 +323,33 @@ class TestKl:
         np.testing.assert_allclose(gradient, [0, 0], atol=1e-5)
         plain = nn.Sequential(layer, gd.HomoscedasticNoise(2, log_variance=0.7))
         assert gd.kl_divergence(plain).item() == pytest.approx(gd.kl_divergence(layer).item(), rel=1e-6)
+
+    def test_depends_on_the_parameters_and_on_nothing_that_was_run(self) -> None:
+        """Nothing is kept from a forward pass: neither a number of elements nor a graph."""
+        model: Any = gd.learn_dropout(nn.Conv2d(3, 4, 3), p=0.3)
+        fresh = gd.kl_divergence(model)
+        attributes = set(vars(model))
+        model(torch.randn(2, 3, 9, 9)).sum().backward()
+        model.eval()(torch.randn(3, 5, 5))
+        assert set(vars(model)) == attributes
+        assert torch.equal(gd.kl_divergence(model), fresh)
+        for _ in range(2):
+            gd.kl_divergence(model).backward()  # no graph is kept
+        set_logit(model.concrete_dropout, torch.tensor(ref.logit(0.6)))
+        assert gd.kl_divergence(model) != fresh
+
+    @pytest.mark.parametrize("p_logit", [-1e4, -60.0, 60.0, 1e4])
+    @pytest.mark.parametrize("zero", [False, True])
+    def test_extreme_rates(self, p_logit: float, zero: bool) -> None:
+        model: Any = gd.learn_dropout(nn.Linear(784, 3))
+        if zero:
+            nn.init.zeros_(model.weight)
+        set_logit(model.concrete_dropout, p_logit)
+        kl = gd.kl_divergence(model)
+        kl.backward()
+        assert not kl.isnan()
+        assert kl.isfinite() or p_logit == 1e4
+        assert all(not parameter.grad.isnan().any() for parameter in model.parameters())
 
     def test_half_precision_model(self) -> None:
         model: Any = gd.learn_dropout(nn.Linear(300, 300), p=0.3).bfloat16()
@@ -430,6 +466,75 @@ class TestNegativeElbo:
         backward(loss())
         for parameter, gradient in zip(model.parameters(), expected, strict=True):
             torch.testing.assert_close(parameter.grad, factor * gradient)
+
+    def test_a_training_step_may_return_it_in_lightning(self) -> None:
+        lightning = pytest.importorskip("lightning")
+
+        class Module(lightning.LightningModule):  # type: ignore[misc, name-defined]
+            def __init__(self, total: bool) -> None:
+                super().__init__()
+                torch.manual_seed(0)
+                self.network, self.total = gd.learn_dropout(nn.Linear(3, 2), p=0.3), total
+
+            def training_step(self, batch: list[Tensor], batch_idx: int) -> Tensor:
+                nll = gd.categorical_nll(self.network(batch[0]), batch[1])
+                loss = gd.negative_elbo(nll, self.network, num_data=40, likelihood="categorical")
+                self.log("loss", loss)
+                return loss.total if self.total else loss
+
+            def configure_optimizers(self) -> torch.optim.Optimizer:
+                return torch.optim.SGD(self.parameters(), 0.1)
+
+        rows = TensorDataset(torch.linspace(-1, 1, 60).view(20, 3), torch.arange(20) % 2)
+        quiet = dict.fromkeys(["logger", "enable_checkpointing", "enable_progress_bar", "enable_model_summary"], False)
+        modules = [Module(total) for total in (True, False)]
+        for module in modules:
+            trainer = lightning.Trainer(max_epochs=2, accelerator="cpu", accumulate_grad_batches=2, **quiet)
+            torch.manual_seed(1)
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # what Lightning says of workers and logging
+                trainer.fit(module, DataLoader(rows, batch_size=5))
+            assert trainer.callback_metrics["loss"].isfinite()
+        for one, other in zip(modules[0].parameters(), modules[1].parameters(), strict=True):
+            assert torch.equal(one, other)
+
+    @pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor")  # of any loss, where a graph breaks
+    @pytest.mark.parametrize("fullgraph", [False, True])
+    def test_compiled(self, fullgraph: bool) -> None:
+        model: Any = gd.learn_dropout(nn.Linear(3, 2), p=0.3).eval()
+
+        def loss(x: Tensor) -> gd.objective.NegativeElbo:
+            nll = gd.categorical_nll(model(x), torch.zeros(8, dtype=torch.long))
+            return gd.negative_elbo(nll, model, num_data=40, likelihood="categorical")
+
+        def step(x: Tensor) -> Tensor:
+            each = loss(x)
+            (each / 2).backward()
+            return each.detach()
+
+        x = torch.ones(8, 3)
+        expected = loss(x)
+        got = torch.compile(loss, fullgraph=fullgraph, backend="eager")(x)
+        torch.testing.assert_close(torch.stack([got, got.nll, got.kl]), torch.stack([expected, got.nll, expected.kl]))
+        if not fullgraph:
+            torch.testing.assert_close(torch.compile(step, backend="eager")(x), expected.detach())
+            assert model.weight.grad is not None
+
+    def test_under_transforms(self) -> None:
+        model: Any = gd.learn_dropout(nn.Linear(3, 2), p=0.3).eval()
+        parameters = {name: value.detach() for name, value in model.named_parameters()}
+
+        def compute(model: nn.Module) -> Tensor:
+            nll = gd.categorical_nll(model(torch.ones(8, 3)), torch.zeros(8, dtype=torch.long))
+            return gd.negative_elbo(nll, model, num_data=40, likelihood="categorical")
+
+        def of(values: dict[str, Tensor]) -> Any:
+            return torch.func.functional_call(loss, {f"model.{name}": value for name, value in values.items()}, ())
+
+        loss = Computed(model, compute)
+        loss().backward()
+        for name, gradient in torch.func.grad(of)(parameters).items():
+            torch.testing.assert_close(gradient, model.get_parameter(name).grad)
 
 
 @pytest.mark.parametrize("p", [0.15, 0.4])

@@ -10,6 +10,7 @@ import torch
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from torch import Tensor, nn
+from torch.utils.checkpoint import checkpoint
 
 from gumdrop import functional as fn
 from gumdrop.functional.floats import finite_exp, widened
@@ -17,6 +18,7 @@ from gumdrop.functional.kl import total_kl
 from gumdrop.functional.masks import inverse_keep
 from gumdrop.functional.noise import uniform_noise
 from gumdrop.layers import ConcreteDropout
+from gumdrop.likelihoods.gaussian import split_gaussian
 
 from builders import reference as ref
 
@@ -171,6 +173,19 @@ class TestDtypes:
         assert exact.grad is not None
         assert a.grad.item() == pytest.approx(exact.grad.item(), rel=1e-2)
 
+    @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+    def test_half_precision_rate_has_the_float32_gradient(self, dtype: torch.dtype) -> None:
+        """Its parts nearly cancel, so they must not be rounded one by one."""
+        noise, x, weight = torch.rand(1000), torch.randn(1000), torch.randn(8)
+        gradients = []
+        for a in (torch.tensor(3.25, dtype=dtype), torch.tensor(3.25)):
+            a.requires_grad_()
+            y = fn.concrete_dropout(x, a, noise=noise, temperature=1.0)
+            (y.square().mean() + fn.dropout_kl(a, weight.square().sum(), 8) / 1000).backward()
+            assert a.grad is not None
+            gradients.append(a.grad)
+        assert gradients[0].item() == pytest.approx(gradients[1].item(), rel=torch.finfo(dtype).eps * 2)
+
     def test_autocast_does_not_round_mask_entropy_or_kl(self) -> None:
         a, noise = torch.tensor([-1.3, 2.2]), torch.tensor([0.37, 0.91])
         results = []
@@ -303,6 +318,23 @@ def test_entropy_and_kl_are_finite_for_every_logit(
     assert w.grad[1] == 0
 
 
+class TestTransforms:
+    def test_vmap_randomness(self) -> None:
+        a, x = torch.tensor(0.0), torch.ones(64)
+
+        def dropped(x: Tensor, a: Tensor) -> Tensor:
+            return fn.concrete_dropout(x, a, hard=True)
+
+        different = torch.func.vmap(dropped, in_dims=(0, None), randomness="different")(x.expand(3, 64), a)
+        assert not torch.equal(different[0], different[1])
+        same = torch.func.vmap(dropped, in_dims=(0, None), randomness="same")(x.expand(3, 64), a)
+        assert torch.equal(same[0], same[1])
+        assert set(same.flatten().tolist()) == {0.0, 2.0}
+        rates = torch.func.vmap(dropped, in_dims=(None, 0), randomness="same")(x, torch.tensor([-9.0, 0.0, 9.0]))
+        kept = (rates > 0).sum(1).tolist()
+        assert kept[0] > kept[1] > kept[2]
+
+
 def kept_bytes(function: Callable[[], Tensor], *free: Tensor) -> int:
     """Bytes that a forward pass keeps, without its output and what is given."""
     kept: dict[int, int] = {}
@@ -327,6 +359,21 @@ class TestSideEffects:
     def test_a_shared_mask_keeps_next_to_nothing(self, shape: tuple[int, ...], feature_dim: int) -> None:
         x, site = torch.randn(shape, requires_grad=True), ConcreteDropout(shape[feature_dim], feature_dim=feature_dim)
         assert kept_bytes(lambda: site(x)) <= 4 * shape[0] * shape[feature_dim] + 64
+
+    def test_a_checkpointed_site_has_the_same_gradients(self) -> None:
+        site, x = ConcreteDropout(300), torch.randn(200, 300, requires_grad=True)
+        gradients = []
+        for call in (site, lambda x: checkpoint(site, x, use_reentrant=False)):
+            torch.manual_seed(0)
+            gradients.append(torch.autograd.grad(call(x).square().sum(), (x, site.scaled_logit)))
+        torch.testing.assert_close(gradients[0], gradients[1])
+
+    @pytest.mark.parametrize("hard", [False, True])
+    def test_inputs_are_not_changed(self, hard: bool) -> None:
+        x, a, noise = torch.randn(5, 3), torch.tensor([0.1, -0.4, 2.0]), torch.rand(5, 3)
+        copies = [t.clone() for t in (x, a, noise)]
+        fn.concrete_dropout(x, a, noise=noise, hard=hard)
+        assert all(torch.equal(t, c) for t, c in zip((x, a, noise), copies, strict=True))
 
     def test_generator_is_reproducible_and_leaves_the_global_state(self) -> None:
         x, a = torch.ones(4, 50), torch.tensor(0.3)
@@ -376,6 +423,14 @@ class TestErrors:
             fn.dropout_kl(torch.zeros(3), torch.tensor(1.0), 3)
         with pytest.raises(ValueError, match="one for each of 8 units, got 3"):
             fn.dropout_kl(torch.zeros(3), torch.ones(3), 8)
+
+    def test_split(self) -> None:
+        mean, log_variance = split_gaussian(torch.arange(8.0).view(2, 4))
+        assert mean.tolist() == [[0, 1], [4, 5]]
+        assert log_variance.tolist() == [[2, 3], [6, 7]]
+        for shape in [(), (3,), (4, 5)]:
+            with pytest.raises(ValueError, match=r"halves of its last dimension.*2 D outputs"):
+                split_gaussian(torch.zeros(shape))
 
 
 @pytest.fixture
@@ -428,6 +483,12 @@ class TestSite:
         site.fix()
         assert repr(site).endswith("temperature=0.1, fixed)")
         assert "a rate for each unit" in repr(ConcreteDropout(6, per_unit=True))
+
+    def test_float64_rate(self) -> None:
+        site = ConcreteDropout(3, dtype=torch.float64)
+        x = torch.ones(2, 3)
+        assert site(x).dtype == torch.float32
+        assert site.factor(x).dtype == torch.float64
 
     @pytest.mark.parametrize(
         ("arguments", "message"),

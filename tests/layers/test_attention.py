@@ -1,6 +1,7 @@
 """MultiheadAttention and the transformer layers of PyTorch, whose projections are called as functions."""
 
 import copy
+import functools
 import itertools
 
 import pytest
@@ -137,6 +138,18 @@ def test_known_masks_zero_columns_of_the_weights(options, need_weights, batch, m
             torch.testing.assert_close(weights[row] if batch else weights, expected_weights, rtol=1e-5, atol=1e-5)
 
 
+def test_cross_attention_shares_the_mask_of_the_stacked_projection():
+    module = make()
+    query = torch.randn(2, BATCH, WIDTH)
+    memory = torch.randn(TIME, BATCH, WIDTH)
+    converted = gd.learn_dropout(copy.deepcopy(module), p=P)
+    factors = force_each(converted, BATCH, P)
+    output, _ = converted(query, memory, memory)
+    for row in range(BATCH):
+        expected, _ = twin_of(module, factors, row)(query[:, row], memory[:, row], memory[:, row])
+        torch.testing.assert_close(output[:, row], expected)
+
+
 @modules
 def test_sites_and_blocks(options):
     module = gd.learn_dropout(make(**options), p=P)
@@ -203,6 +216,19 @@ def test_masks_that_would_broadcast_or_be_read_as_numbers_are_refused(mask, mess
     module = gd.learn_dropout(make(), p=P)
     with pytest.raises(ValueError, match=f"`{next(iter(mask))}` {message}"):
         module(*make_inputs(module), need_weights=need_weights, **mask)
+
+
+@need_weights
+def test_dropout_of_attention_weights_stays_and_is_reported(need_weights):
+    reports = []
+    module = gd.learn_dropout(make(dropout=0.25), p=1e-12, report=reports.append)
+    assert reports[0].left == {
+        "dropout": "dropout of attention weights, p = 0.25; it acts as before, on top of learned rates"
+    }
+    inputs = make_inputs(module)
+    call = functools.partial(module, *inputs, need_weights=need_weights)
+    assert not torch.equal(call()[0], call()[0])
+    assert torch.equal(module.eval()(*inputs, need_weights=need_weights)[0], call()[0])
 
 
 # Transformers
@@ -286,6 +312,24 @@ def test_every_site_of_a_transformer_acts_and_learns(build, norm_first, batch_fi
         block.site.train()
         assert not torch.equal(model(x), expected), block.name
         block.site.eval()
+
+
+@batch_first
+def test_feed_forward_masks_are_those_of_examples(batch_first):
+    model = gd.learn_dropout(encoder_layer(batch_first=batch_first, dropout=0.0), p=0.5)
+    sites = [model.linear1.concrete_dropout, model.linear2.concrete_dropout]
+    x = torch.randn(BATCH, TIME, WIDTH) if batch_first else torch.randn(TIME, BATCH, WIDTH)
+    seen = []
+    for site in sites:
+        site.register_forward_hook(lambda site, args, output: seen.append((output / args[0]).detach()))
+    with torch.no_grad():
+        model.linear1.weight.abs_()
+        model.linear1.bias.fill_(20.0)  # no hidden unit is exactly 0
+    model(x)
+    for scale in seen:
+        scale = scale if batch_first else scale.transpose(0, 1)
+        torch.testing.assert_close(scale, scale[:, :1].expand_as(scale))
+        assert len(scale[:, 0].unique(dim=0)) == BATCH
 
 
 @transformers

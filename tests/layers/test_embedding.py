@@ -64,3 +64,15 @@ def test_kl_counts_words_as_units_and_one_input_for_each_output():
     torch.testing.assert_close(gd.kl_divergence(module), expected)
     per_unit = embedding(p=0.2, per_unit=True)
     torch.testing.assert_close(gd.kl_divergence(per_unit), expected)
+
+
+@pytest.mark.parametrize("per_unit", [False, True])
+def test_relaxed_masks_have_the_temperature_of_the_site(per_unit):
+    module = embedding(per_unit=per_unit, temperature=0.5)
+    site = module.concrete_dropout
+    torch.manual_seed(5)
+    output = module(TOKENS)
+    torch.manual_seed(5)
+    noise = site.fresh_noise(2, torch.device("cpu"))
+    scale = dropout_scale(site.p_logit, noise, temperature=0.5).gather(1, TOKENS)
+    torch.testing.assert_close(output, module.weight[TOKENS] * scale.unsqueeze(-1))

@@ -114,6 +114,15 @@ def test_columns_of_any_grouped_convolution(groups, inputs, outputs, kernel, tra
         torch.testing.assert_close(matrix[:, unit].sort().values, expected, rtol=0, atol=0)
 
 
+def test_input_by_keyword():
+    layer = gd.learn_dropout(nn.ConvTranspose1d(6, 4, 3, stride=2), p=P)
+    force(layer.concrete_dropout, some_mask(5, 6))
+    x = torch.randn(5, 6, 4)
+    output = layer(output_size=[10], input=x)
+    assert output.shape == (5, 4, 10)
+    assert torch.equal(output, layer(x, output_size=[10]))
+
+
 @pytest.mark.parametrize(
     ("make", "shape"),
     [(lambda: nn.Linear(6, 4), (5, 1)), (lambda: nn.Conv2d(6, 4, 1), (5, 1, 2, 2)), (lambda: nn.Conv1d(6, 4, 1), (5,))],
@@ -192,6 +201,13 @@ def test_a_model_built_without_memory_starts_where_its_dropout_was(recurrent):
     rates = gd.dropout_rates(model)
     assert rates == {name: pytest.approx(expected[name]) for name in rates}
     assert len(rates) == (5 if recurrent else 3)
+
+
+def test_a_rate_starts_also_where_initialisation_is_switched_off(monkeypatch):
+    for name in ("constant_", "zeros_", "normal_"):
+        monkeypatch.setattr(nn.init, name, lambda tensor, *args, **kwargs: tensor)
+    model = gd.learn_dropout(nn.Sequential(nn.Linear(3, 3), nn.Dropout(0.3), nn.Linear(3, 3)))
+    assert gd.dropout_rates(model) == {"0": pytest.approx(0.1), "2": pytest.approx(0.3)}
 
 
 SENSELESS = [float("nan"), float("inf"), 5.8e28, -1.1e4]

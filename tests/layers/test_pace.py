@@ -118,3 +118,14 @@ def test_state_dicts_of_logits(options: dict[str, Any], assign: bool, fixed: boo
     assert old.keys() == kept.keys()
     for (name, value), mine in zip(model.state_dict().items(), twin.state_dict().values(), strict=True):
         torch.testing.assert_close(mine, value, msg=name)
+
+
+def test_state_dicts_of_logits_with_tied_layers() -> None:
+    def tied() -> nn.Module:
+        layers = nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 4))
+        layers[1].weight = layers[0].weight
+        return gd.learn_dropout(layers, p=0.3)
+
+    model, twin = tied(), gd.fix_dropout(tied())
+    twin.load_state_dict(of_logits(model.state_dict()))
+    assert gd.dropout_rates(twin) == pytest.approx(gd.dropout_rates(model))

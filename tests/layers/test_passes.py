@@ -63,6 +63,16 @@ def test_other_rows_have_masks_of_their_own() -> None:
     assert not torch.equal(y[:3], y[4:])
 
 
+def test_inputs_of_other_dimensions_share_the_mask() -> None:
+    class Both(Cell):
+        def forward(self, x: Tensor) -> Tensor:
+            return torch.cat([self.linear(x).unsqueeze(1), self.linear(x.unsqueeze(1).expand(-1, 2, -1))], 1)
+
+    y = gd.learn_dropout(Both(), p=0.4, per_unit=True)(torch.ones(4, 200))
+    assert torch.equal(y[:, 0], y[:, 1])
+    assert torch.equal(y[:, 0], y[:, 2])
+
+
 @pytest.mark.parametrize("kind", ["rnn", "attention", "embedding"])
 def test_other_layers(kind: str) -> None:
     layer: Any = {

@@ -91,6 +91,24 @@ def test_vanishing_rates_give_the_output_and_state_of_pytorch(mode, kind):
         assert isinstance(actual[1], tuple) is (module.mode == "LSTM")
 
 
+@pytest.mark.parametrize("kind", ["time_first", "unsorted"])
+@modes
+def test_modules_without_bias(mode, kind):
+    module = make(mode, 2, True, bias=False)
+    x = make_input(kind)
+    expected = module(x)
+    assert_same(gd.learn_dropout(copy.deepcopy(module), p=1e-12, recurrent=True)(x), expected)
+    assert_same(gd.learn_dropout(copy.deepcopy(module), p=1e-12)(x), expected)
+
+
+def test_keyword_arguments_and_a_state_as_a_list():
+    module = gd.learn_dropout(make("lstm"), p=P)
+    force_each(module, BATCH, P)
+    x, state = make_input("time_first"), make_state(module, "time_first")
+    assert_same(module(hx=state, input=x), module(x, state), rtol=0, atol=0)
+    assert_same(module(x, list(state)), module(x, state), rtol=0, atol=0)
+
+
 # Known masks
 
 
@@ -163,6 +181,18 @@ def test_relaxed_masks_are_the_same_at_all_time_steps():
     assert (scale == scale[:1]).all()
     assert len(scale[0].unique(dim=0)) == BATCH
     assert ((scale > 1e-3) & (scale < 1.999)).any()  # relaxed, not hard
+
+
+def test_relaxed_recurrent_masks_are_the_same_at_all_time_steps():
+    """With W_ih = 0, W_hh = I and h_0 = 1 the state is the scale to the power of the step."""
+    module = nn.RNN(6, 6, nonlinearity="relu", bias=False)
+    with torch.no_grad():
+        module.weight_ih_l0.zero_()
+        module.weight_hh_l0.copy_(torch.eye(6))
+    gd.learn_dropout(module, p=0.5, recurrent=True)
+    output = module(torch.zeros(TIME, BATCH, 6), torch.ones(1, BATCH, 6))[0].detach().double()
+    for step in range(TIME):
+        torch.testing.assert_close(output[step], output[0] ** (step + 1), rtol=1e-5, atol=1e-7)
 
 
 # Gradients, dtypes, modes

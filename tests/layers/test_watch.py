@@ -79,6 +79,12 @@ class TestSitesThatDoNotAct:
         with pytest.warns(UserWarning, match=r"If the model is in eval mode, call model\.train\(\)"):
             train(gd.learn_dropout(Net()).eval())
 
+    def test_a_site_that_many_layers_share(self) -> None:
+        layers = [nn.Linear(4, 4) for _ in range(OBJECTIVES + 2)]
+        for layer in layers:
+            layer.weight = layers[0].weight
+        train(gd.learn_dropout(nn.Sequential(*layers)), steps=2 * OBJECTIVES)
+
     @pytest.mark.parametrize("losses", [1, 2, 3])
     def test_several_losses_of_one_forward_are_no_reason(self, losses: int) -> None:
         model = gd.learn_dropout(Net())
@@ -139,6 +145,13 @@ class TestRatesThatDoNotMove:
             objective(model).backward()
             if i % 4 == 3:
                 optimizer.step()
+
+    def test_rates_and_weights_in_turns(self) -> None:
+        model = gd.learn_dropout(Net())
+        weights, rates = (torch.optim.AdamW([group]) for group in gd.parameter_groups(model))
+        for i in range(4 * STEPS):
+            objective(model).backward()
+            (rates if i % STEPS == 0 else weights).step()
 
     def test_frozen_rates_and_frozen_weights(self) -> None:
         train(gd.fix_dropout(gd.learn_dropout(Net())), torch.optim.SGD([nn.Parameter(torch.zeros(1))]), steps=2 * STEPS)

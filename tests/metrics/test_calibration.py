@@ -7,7 +7,12 @@ import numpy as np
 import pytest
 import torch
 from scipy import optimize, special, stats
+from sklearn.calibration import CalibratedClassifierCV
+from sklearn.datasets import load_digits
+from sklearn.frozen import FrozenEstimator
+from sklearn.metrics import log_loss
 
+from gumdrop.estimators import ConcreteDropoutClassifier
 from gumdrop.metrics import conformal_sets, fit_temperature, outlier_p_values
 
 
@@ -19,6 +24,17 @@ def test_p_values_are_their_definition_and_alarms_are_false_as_often_as_they_say
     alarms = sum(outlier_p_values(*np.split(random.normal(size=20), [1]))[0] <= 0.1 for _ in range(3000))
     low, high = stats.binom(3000, 0.1).ppf([0.0005, 0.9995])
     assert low <= alarms <= high
+
+
+def test_temperature_of_scikit_learn_works_on_the_classifier() -> None:
+    X, y = load_digits(return_X_y=True)
+    X, y = X[:900], y[:900].astype(str)
+    quick = {"hidden_layer_sizes": (16,), "n_members": 2, "n_mc_samples": 40, "random_state": 0}
+    model = ConcreteDropoutClassifier(**quick, max_iter=8).fit(X[:300], y[:300])
+    scaled = CalibratedClassifierCV(FrozenEstimator(model), method="temperature").fit(X[300:600], y[300:600])
+    before, after = model.predict_proba(X[600:]), scaled.predict_proba(X[600:])
+    assert log_loss(y[600:], after) < log_loss(y[600:], before)
+    np.testing.assert_array_equal(before.argmax(1), after.argmax(1))
 
 
 # Sets of classes

@@ -41,6 +41,15 @@ def test_bounds_leave_out_no_row(monkeypatch) -> None:
         assert choose_classes_jointly(logits, 5).tolist() == whole.tolist()
 
 
+def test_bounds_spare_most_of_the_work(monkeypatch) -> None:
+    looked, joint = [], acquisition._joint_entropy
+    monkeypatch.setattr(acquisition, "ROWS_AT_ONCE", 10)
+    monkeypatch.setattr(acquisition, "_joint_entropy", lambda p, *more: looked.append(p.shape[1]) or joint(p, *more))
+    logits = drawn(2, (10, 400, 4)) * torch.linspace(0, 1, 400)[None, :, None] ** 3
+    choose_classes_jointly(logits, 4)
+    assert sum(looked) < 400 + 3 * 200
+
+
 def test_drawn_configurations_give_the_joint_entropy_of_all() -> None:
     logits = drawn(3, (8, 6, 4))
     rows, more = [0, 2, 3, 5], torch.tensor([1, 4])
@@ -60,6 +69,21 @@ def test_drawn_configurations_give_the_joint_entropy_of_all() -> None:
 
 def _ambiguity(logits: torch.Tensor, rows: list[int]) -> float:
     return float(torch.special.entr(logits[:, rows].double().softmax(2)).sum(2).mean(0).sum())
+
+
+def test_choices_from_drawn_configurations_are_nearly_as_good() -> None:
+    logits, before = drawn(4, (12, 40, 3)), torch.get_rng_state()
+    copy = logits.clone()
+    exact, sampled, again = (
+        choose_classes_jointly(logits, 5, num_configurations=most, seed=1).tolist() for most in (10_000, 60, 60)
+    )
+    assert told(logits, sampled) > 0.97 * told(logits, exact)
+    assert len(set(sampled)) == 5
+    assert sampled == again
+    assert torch.equal(before, torch.get_rng_state())
+    assert torch.equal(logits, copy)
+    known = torch.zeros(3, 4, 2)  # there is still something to choose from
+    assert sorted(choose_classes_jointly(known, 4).tolist()) == [0, 1, 2, 3]
 
 
 def test_a_row_that_stands_there_twice_is_taken_once() -> None:

@@ -141,3 +141,25 @@ def test_rates_beyond_all_measure_stay_numbers(log_rate: float) -> None:
 def test_what_is_no_count_is_refused(wrong: float) -> None:
     with pytest.raises(ValueError, match="`target` must hold counts: 0, 1, 2"):
         Poisson().predict([torch.ones(1, 4, 2)], 1).log_prob(torch.full((4, 2), wrong))
+
+
+@pytest.mark.parametrize("shape", [(5,), (5, 1), (5, 3)])
+def test_counts_of_a_row_are_joint_whatever_their_dtype(shape: tuple[int, ...]) -> None:
+    log_rates = torch.randn(7, *shape, dtype=torch.float64)
+    y = torch.randint(0, 9, shape)
+    each = stats.poisson.logpmf(y.numpy(), log_rates.exp().numpy()).reshape(7, 5, -1).sum(2)
+    for target in (y, y.float(), y.double()):
+        found = Poisson().predict([log_rates], 7).log_prob(target)
+        np.testing.assert_allclose(found, special.logsumexp(each, axis=0) - np.log(7), rtol=1e-6)
+
+
+def test_counts_of_a_network() -> None:
+    model, x = gd.learn_dropout(nn.Linear(3, 2), p=0.3), torch.randn(5, 3)
+    prediction = gd.predict_counts(model, x, num_samples=40, seed=2)
+    rates = gd.sample(model, x, num_samples=40, seed=2).double().exp()
+    for found, expected in (
+        ("mean", rates.mean(0)),
+        ("epistemic", rates.var(0, correction=0)),
+        ("aleatoric", rates.mean(0)),
+    ):
+        torch.testing.assert_close(getattr(prediction, found).double(), expected)

@@ -121,6 +121,12 @@ class TestLoaders:
         if seed is not None:
             assert_same(result, predict(model, x, num_samples=20, seed=seed))
 
+    def test_plain_dropout_too(self) -> None:
+        model = nn.Sequential(nn.Linear(3, 16), nn.Dropout(0.4), nn.Linear(16, 2))
+        x = torch.randn(7, 3)
+        expected = gd.sample(model, x, num_samples=6, seed=3)
+        torch.testing.assert_close(gd.sample(model, DataLoader(x, batch_size=3), num_samples=6, seed=3), expected)
+
     def test_kinds_of_batches(self) -> None:
         model = Words()
         left, right, y = torch.randn(5, 3), torch.randn(5, 3), torch.randn(5)

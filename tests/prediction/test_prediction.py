@@ -174,6 +174,13 @@ class TestDraw:
             torch.testing.assert_close(torch.cat([drawn(z), drawn(x)])[4:], y)
             torch.testing.assert_close(torch.cat([drawn(row[None]) for row in x]), y)
 
+    def test_drawn_convolution_does_not_depend_on_the_image_size(self) -> None:
+        model: Any = gd.learn_dropout(nn.Conv2d(8, 2, 3), p=0.5)
+        x = torch.randn(2, 8, 9, 9)
+        drawn = gd.draw(model, seed=3)
+        with torch.no_grad():
+            torch.testing.assert_close(drawn(x[..., :6]), drawn(x)[..., :4])
+
     @pytest.mark.parametrize(
         "make",
         [
@@ -353,6 +360,13 @@ class TestInvariance:
             masks.append(tuple((site.concrete_dropout(torch.ones(1, 64)) > 0).flatten().tolist()))
         assert len(set(masks)) == 300
 
+    def test_a_pass_more_of_one_site_does_not_move_another(self) -> None:
+        model, x = nn.Sequential(ConcreteDropout(20, p=0.5), ConcreteDropout(20, p=0.5)), torch.ones(1, 20)
+        expected = gd.draw(model, seed=0, fresh=True)[1](x)
+        first, second = gd.draw(model, seed=0, fresh=True)
+        first(x)
+        assert torch.equal(second(x), expected)
+
 
 class Wrapped(nn.Module):
     """Two inputs, and an answer by its name."""
@@ -447,6 +461,16 @@ class TestRegression:
         np.testing.assert_allclose(prediction.epistemic, y[..., :2].var(0, correction=0), rtol=1e-3)
         np.testing.assert_allclose(prediction.aleatoric, y[..., 2:].exp().mean(0), rtol=1e-3)
         np.testing.assert_allclose(classes.probabilities, y.softmax(-1).mean(0), rtol=1e-3)
+
+    @pytest.mark.parametrize("log_variance", [-1e4, -200.0, 200.0, 1e4])
+    def test_extreme_noise_is_never_nan(self, log_variance: float) -> None:
+        model, x = linear(6, p=0.3), torch.randn(3, 6)
+        prediction = gd.predict_regression(model, x, num_samples=5, seed=0, log_variance=log_variance)
+        assert prediction.aleatoric.isfinite().all()
+        assert (prediction.aleatoric > 0).all()
+        assert not prediction.log_prob(torch.randn(3, 1)).isnan().any()
+        assert not prediction.log_prob(prediction.mean).isnan().any()
+        assert not prediction.quantile(0.3).isnan().any()
 
     def test_errors(self, model: nn.Module, x: Tensor) -> None:
         prediction = gd.predict_regression(model, x, num_samples=3)

@@ -89,6 +89,14 @@ class TestExact:
         terms = each.square().sum((2, 3)) if cls is nn.Dropout else each.sum(3).square().sum(2)
         torch.testing.assert_close(propagate_moments(model, x).variance, (0.25 * terms).T.detach())
 
+    def test_outputs_that_are_not_random(self) -> None:
+        model = converted(nn.Linear(5, 1))
+        model.append(gd.HomoscedasticNoise(1, log_variance=-1.5).double())
+        mean, variance = propagate_moments(model, data(4, 5))
+        assert (mean[:, 1] == -1.5).all()
+        assert (variance[:, 1] == 0).all()
+        assert (variance[:, 0] > 0).all()
+
 
 @pytest.mark.parametrize("cls", ACTIVATIONS)
 def test_activation_of_a_gaussian(cls: type[nn.Module]) -> None:
@@ -119,6 +127,19 @@ def test_networks_against_many_draws(activation: nn.Module) -> None:
     errors = (variance / spread).sqrt().sub(1).abs()
     assert errors.mean() < 0.05
     assert errors.max() < 0.2
+
+
+def test_convolutional_network_against_many_draws() -> None:
+    model = converted(
+        *(nn.Conv2d(2, 8, 3), nn.BatchNorm2d(8), nn.ReLU(), nn.AvgPool2d(2), nn.Conv2d(8, 8, 2), nn.ReLU()),
+        *(nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(8, 2)),
+        p=0.05,
+    )
+    x = data(4, 2, 8, 8)
+    mean, variance = propagate_moments(model, x)
+    expected, spread = sampled(model, x, 5000)
+    assert ((mean - expected) / spread.sqrt()).abs().max() < 0.2
+    assert (variance / spread).sqrt().sub(1).abs().max() < 0.2
 
 
 def small_network(p: float = 0.02, **options: Any) -> nn.Sequential:
@@ -202,6 +223,14 @@ class TestPredictRegression:
         assert spread.max() > 0.1
         torch.testing.assert_close(prediction.mean[:, 0], mean)
         torch.testing.assert_close(prediction.aleatoric[:, 0], torch.exp(log_noise + spread / 2))
+
+    @pytest.mark.parametrize("log_variance", [-1.0, torch.tensor([0.3, -2.0])])
+    def test_known_noise(self, log_variance: Any) -> None:
+        model, x = converted(nn.Linear(8, 2)), data(10, 8)
+        prediction = gd.predict_regression(model, x, method="moments", log_variance=log_variance)
+        expected = torch.as_tensor(log_variance, dtype=torch.float64).exp().expand(10, 2)
+        torch.testing.assert_close(prediction.aleatoric, expected)
+        assert torch.equal(prediction.epistemic, propagate_moments(model, x).variance)
 
 
 class TestNothingLeftBehind:

@@ -79,6 +79,22 @@ def test_training_goes_on_beside_predictions() -> None:
         assert sum(each.result() for each in running) > 0
 
 
+@pytest.mark.parametrize("fresh", [False, True])
+def test_drawn_networks_are_called_in_any_thread(fresh: bool) -> None:
+    model, x = mixed_model(), data(5, 6)
+    before = fingerprint(model)
+
+    def outputs(seed: int) -> Tensor:
+        network = gd.draw(model, seed=seed, fresh=fresh)
+        return torch.stack([network(x) for _ in range(3)])
+
+    expected = [outputs(seed) for seed in range(24)]
+    with ThreadPoolExecutor(THREADS) as pool:
+        found = list(pool.map(outputs, range(24)))
+    torch.testing.assert_close(found, expected)
+    assert fingerprint(model) == before
+
+
 class Branches(nn.Module):
     """Modules that other attributes refer to as well."""
 

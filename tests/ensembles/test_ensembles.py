@@ -377,6 +377,17 @@ def test_numbers_end_with_the_last_epoch_unless_they_may_stop_early(quick) -> No
         assert scores[each.best_epoch - 1] == min(scores)
 
 
+def test_several_tables_train_as_one_program_and_do_not_mix() -> None:
+    x, y = table()
+    settings = EnsembleSettings(num_members=2, epochs=40)
+    for found, sign in zip(
+        fit_ensembles([MAKE] * 2, [Rows(x, y), Rows(x, -y)], settings, NUMBERS), (1, -1), strict=True
+    ):
+        pair = torch.stack([found.model.predict(x).mean[:, 0], sign * y[:, 0]])
+        assert torch.corrcoef(pair)[0, 1] > 0.9
+        assert len(found.members) == 2
+
+
 def test_intervals_hold_on_noise_that_depends_on_the_input() -> None:
     generator = torch.Generator().manual_seed(1)
     x = torch.rand(1200, 2, generator=generator) * 4 - 2

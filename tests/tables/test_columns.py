@@ -283,3 +283,11 @@ def test_statistics_of_some_rows_keep_the_kinds() -> None:
     assert some.target.classes == ("u", "v", "w")
     with pytest.raises(TableError, match="'x' is missing in all rows to train on"):
         with_statistics(whole, frame.assign(x=np.nan))
+
+
+def test_statistics_of_some_rows_are_those_of_their_target_too() -> None:
+    frame = pd.DataFrame({"x": np.arange(24.0), "y": np.arange(24) ** 2 / 7})
+    some = with_statistics(infer_schema(frame, "y"), frame[:12])
+    assert (some.target.mean, some.target.std) == pytest.approx((frame["y"][:12].mean(), frame["y"][:12].std(ddof=0)))
+    encoded = some.encode_target(frame[:12])
+    assert (encoded.mean(), encoded.std()) == pytest.approx((0.0, 1.0), abs=1e-6)

@@ -83,6 +83,13 @@ def test_groups_that_look_like_numbers_are_read_as_in_training(folder) -> None:
         pd.testing.assert_frame_equal(renamed.predict(rows.assign(site=other)), model.predict(rows))
 
 
+def test_quantiles_are_those_of_the_levels(folder) -> None:
+    model, later = load_table_model(folder), sites(3000, seed=1)
+    found = model.predict(later, quantiles=(0.1, 0.9))
+    assert (later["price"] <= found["q90"]).mean() >= 0.88
+    assert (later["price"] >= found["q10"]).mean() >= 0.88
+
+
 def test_rows_that_come_later_move_the_levels_in_the_folder(folder) -> None:
     model, drifted = load_table_model(folder), sites(400, seed=2)
     drifted["price"] += 3 * np.random.default_rng(3).normal(size=400)

@@ -3,6 +3,7 @@
 import errno
 import json
 import os
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -96,6 +97,16 @@ def test_a_fit_that_finds_no_room_goes_on_when_there_is(ready, disk, shell) -> N
     assert not (place / "fit.partial").exists()
     ours, theirs = (json.loads((each / "fit" / "results.json").read_text()) for each in (place, ready))
     assert ours["scores"] == theirs["scores"]
+
+
+def test_a_fit_keeps_the_folder_that_it_was_to_replace(ready, disk, shell) -> None:
+    place = disk(1024 * KB)
+    shutil.copytree(ready / "fit", place / "fit")
+    before = {path.name: path.read_bytes() for path in (place / "fit").iterdir()}
+    (place / "filler").write_bytes(bytes(1024 * KB - sum(map(len, before.values())) - 100 * KB))
+    answer = shell.told("fit", ready / "rows.csv", *FLAGS, "--out", place / "fit", "--overwrite", status=1)
+    assert (answer["status"], answer["error"][:16]) == (1, "the disk is full")
+    assert {path.name: path.read_bytes() for path in (place / "fit").iterdir()} == before
 
 
 def test_an_experiment_and_the_page(disk, shell) -> None:

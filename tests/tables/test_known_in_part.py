@@ -7,7 +7,9 @@ import pandas as pd
 import pytest
 
 from gumdrop.cli import main
+from gumdrop.ensembles import EnsembleSettings
 from gumdrop.estimators import ConcreteDropoutRegressor
+from gumdrop.likelihoods import Categorical, Gaussian, PartKnown
 from gumdrop.tables import Reading, TableError, fit_table, load_table_model
 from gumdrop.tables.results import read_results
 from gumdrop.tables.schema.schema import TableSchema
@@ -221,3 +223,11 @@ def test_moments_of_times_end_at_the_largest_that_training_knows(folder) -> None
 def test_the_regressor_refuses_what_cannot_be(y, message) -> None:
     with pytest.raises(ValueError, match=message):
         ConcreteDropoutRegressor().fit(AGE[:10, None], y)
+
+
+def test_held_out_rows_pick_the_epoch_and_the_training_is_that_of_classes() -> None:
+    settings = EnsembleSettings()
+    assert settings.keeps_best(PartKnown())
+    assert not settings.keeps_best(Gaussian())
+    of_parts, of_classes, of_numbers = (settings.schedule(500, each()) for each in (PartKnown, Categorical, Gaussian))
+    assert of_parts == of_classes != of_numbers

@@ -106,6 +106,14 @@ def make(place: Path, text: str = "old") -> None:
         put_in_place(work, place, overwrite=True, keep_checkpoints=False)
 
 
+def test_a_second_fit_is_refused_while_the_first_is_at_work(table, tmp_path) -> None:
+    with held_folder(tmp_path / "run", overwrite=False, notify=str) as work:
+        with pytest.raises(TableError, match=r"another fit is at work on .*run: wait"):
+            fit_table(table, "price", tmp_path / "run", reading=NO_GRADE, settings=ALONE, overwrite=True)
+        assert (work / NEW).is_dir()
+    assert not list(tmp_path.iterdir())
+
+
 def test_the_lock_is_not_inherited_and_dies_with_its_process(tmp_path) -> None:
     program = (
         "import os, sys, time\n"

@@ -11,19 +11,22 @@ from gumdrop.ensembles import RegressionEnsemble
 from gumdrop.ensembles.noise import NoiseFunction
 from gumdrop.likelihoods import ClassificationPrediction, RegressionPrediction
 from gumdrop.tables import TableError, load_table_model, read_table
+from gumdrop.tables.explained import Background, ColumnShares, ExplainedRow, ExplainedTarget, Overall, TableExplanation
 from gumdrop.tables.fitting import train as fitting_train
 from gumdrop.tables.fitting.fit import fit_table
 from gumdrop.tables.fitting.settings import FitSettings
-from gumdrop.tables.info import rates_in_words
+from gumdrop.tables.info import _what, rates_in_words
 from gumdrop.tables.model_file import checksum_of, save_model
 from gumdrop.tables.prediction import predict_frame
 from gumdrop.tables.results import Rate
 from gumdrop.tables.schema.inference import infer_schema
 from gumdrop.tables.schema.schema import Target
-from gumdrop.tables.scoring import mean_record
+from gumdrop.tables.scoring import mean_record, shown
 from gumdrop.tables.task import Classification, Regression
 from gumdrop.training import EpochRecord
 from gumdrop.training.state import TrainingState
+from gumdrop.views.explanation import headline
+from gumdrop.views.html import signed
 
 from builders.tables import ALONE, NO_GRADE, NO_PRICE, QUICK, write_table
 
@@ -81,6 +84,21 @@ def test_rates_that_went_to_0_are_put_into_words() -> None:
     assert gone.startswith("No dropout is left")
     assert gone.endswith("only how the 5 networks differ.")
     assert "0 for every row, and says nothing of out-of-distribution rows" in rates_in_words(rates(0.001), 1)
+
+
+def test_cells_and_answers_are_written_out(regression) -> None:
+    assert [shown(value) for value in (413400.0, np.int64(75000), 2015, 0.5, True, None, "a")] == [
+        "413,400", "75,000", "2015", "0.5", "True", "", "a",
+    ]  # fmt: skip
+    model = load_table_model(regression / "run")
+    none = ColumnShares(0.0, 0.0, [], None)
+    row = ExplainedRow(1, [], 413386.2, 301000.4, 1.2e6, none, none)
+    target, background = ExplainedTarget("price", "", "regression"), Background(0, "training")
+    found = TableExplanation(target, 0.9, [], background, 1, 0, [row], Overall(0, [], []), [])
+    assert headline(found, row) == "Row 1: price 413,386, 90% interval 301,000 to 1,200,000"
+    assert [signed(share) for share in (12345.6, -1380.0, 1e-5, 0.5)] == ["+12,346", "-1,380", "0", "+0.500"]
+    column = dataclasses.replace(model.schema.columns[0], least=1e5, most=2e6, mean=413400.0, std=170000.0)
+    assert _what(column) == "100,000 to 2,000,000, mean 413,400, std 170,000"
 
 
 def test_test_predictions_are_those_of_the_loaded_model(regression) -> None:

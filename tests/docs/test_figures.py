@@ -6,6 +6,7 @@ file has such a block, or a table, for it. Numbers elsewhere are settings, versi
 """
 
 import json
+import random
 import re
 from pathlib import Path
 
@@ -42,6 +43,33 @@ def test_a_page_without_the_place_of_its_table_is_refused() -> None:
     for page in (quoted.DOCS / "experiments.md", quoted.DOCS / "performance.md"):
         with pytest.raises(ValueError, match=r"must have one place for the table '\w+', got 0"):
             filled(page, "")
+
+
+GENERATED = re.compile(r"^<!-- \w+ -->\n.*?^<!-- end -->", re.DOTALL | re.MULTILINE)
+
+
+def claims(text: str) -> list[re.Match[str]]:
+    """The numbers of generated tables and of marked blocks."""
+    spans = [each.span() for each in GENERATED.finditer(text)]
+    spans += [each.span("block") for each in quoted.MARKED.finditer(text)]
+    return [number for number in quoted.numbers(text) if any(start <= number.start() < end for start, end in spans)]
+
+
+def is_noticed(page: Path, text: str, number: re.Match[str], chance: random.Random) -> bool:
+    """Whether a number whose last digit is moved by 3 to 7 does not stay."""
+    digits = number[0].partition("e")[0]
+    moved = f"{digits[:-1]}{(int(digits[-1]) + chance.randint(3, 7)) % 10}"
+    wrong = text[: number.start()] + moved + text[number.start() + len(digits) :]
+    try:
+        return filled(page, wrong) != wrong
+    except (ValueError, KeyError):
+        return True
+
+
+def test_changed_numbers_are_noticed() -> None:
+    chance, texts = random.Random(0), {page: page.read_text(encoding="utf-8") for page in quoted.PAGES}
+    places = [(page, text, number) for page, text in texts.items() for number in claims(text)]
+    assert sum(is_noticed(*place, chance) for place in chance.sample(places, 20)) >= 19
 
 
 @pytest.fixture

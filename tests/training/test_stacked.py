@@ -84,6 +84,18 @@ def test_the_history_is_the_mean_over_rows_whatever_the_batches() -> None:
 
 
 @NOTED
+@pytest.mark.parametrize("per_unit", [True, False])
+def test_rates_are_those_of_the_models(per_unit: bool) -> None:
+    layers = [nn.Sequential(nn.Linear(3, 4), nn.ReLU(), nn.Linear(4, 2)) for _ in range(2)]
+    models = [gd.learn_dropout(each, per_unit=per_unit) for each in layers]
+    results = fit_stacked(models, [task(0), task(1)], likelihood="gaussian", epochs=3)
+    for model, result in zip(models, results, strict=True):
+        rates = {name: float(torch.as_tensor(p).mean()) for name, p in gd.dropout_rates(model).items()}
+        assert result.history[-1].rates == pytest.approx(rates)
+        assert all(abs(rate - 0.1) > 1e-4 for rate in rates.values())
+
+
+@NOTED
 @pytest.mark.parametrize("in_turn", [False, True])
 @pytest.mark.parametrize("watched", [False, True])
 def test_a_stopped_run_goes_on(tmp_path, stopped_at, in_turn: bool, watched: bool) -> None:
@@ -233,6 +245,34 @@ def test_without_a_seed_each_row_has_a_mask_and_with_one_each_draw_alone() -> No
     assert (functions.std(1) > 0).all()
     torch.testing.assert_close(functions, functions[:, :, :1].expand_as(functions))
     assert (models.drawn(x, 5, None).std(2) > 0).all()
+
+
+@NOTED
+@pytest.mark.parametrize("shape", [(64, 4), (64,)])
+def test_rows_of_several_positions_and_targets_of_float64(shape: tuple[int, ...]) -> None:
+    x, y = (torch.randn(*shape, size) for size in (3, 1))
+    assert len(fit_stacked(networks(2), [(x, y.double())] * 2, likelihood="gaussian", epochs=1)) == 2
+
+
+@NOTED
+def test_batch_normalisation_keeps_statistics_for_each_model() -> None:
+    layers = [[nn.Linear(3, 8), nn.BatchNorm1d(8), nn.ReLU(), nn.Linear(8, 2)] for _ in range(2)]
+    models = [gd.learn_dropout(nn.Sequential(*each)).eval() for each in layers]
+    fit_stacked(models, [task(0), task(1)], likelihood="gaussian", epochs=3)
+    assert not torch.equal(models[0][1].running_mean, models[1][1].running_mean)
+    assert [int(model[1].num_batches_tracked) for model in models] == [3 * 2] * 2
+
+
+@NOTED
+def test_parameters_that_want_no_gradient_are_left_alone() -> None:
+    models = networks(2)
+    for model in models:
+        model[0].weight.requires_grad_(False)
+    before = [(model[0].weight.clone(), model[2].weight.clone()) for model in models]
+    fit_stacked(models, [task(0)] * 2, likelihood="gaussian", epochs=2)
+    for model, (frozen, free) in zip(models, before, strict=True):
+        assert torch.equal(model[0].weight, frozen)
+        assert not torch.equal(model[2].weight, free)
 
 
 def test_equal_weights_leave_the_fit_as_it_was_and_a_weight_stands_for_equal_rows() -> None:

@@ -296,6 +296,19 @@ def test_several_inputs_train_as_one_that_holds_them(kind, options) -> None:
     torch.testing.assert_close(weights(several), weights(one))
 
 
+def test_loaders_of_several_inputs() -> None:
+    (x, y), (held_x, held_y) = wave(), wave(24)
+    options = {"likelihood": "gaussian", "epochs": 2}
+    expected = fit(network(), DataLoader(TensorDataset(x, y), batch_size=32), validation=(held_x, held_y), **options)
+    for pick in (lambda row: {"left": row[:1], "right": row[1:]}, lambda row: (row[:1], row[1:])):
+        train, validation = (
+            [(pick(row), target) for row, target in zip(*pair, strict=True)] for pair in ((x, y), (held_x, held_y))
+        )
+        loaders = DataLoader(train, batch_size=32), DataLoader(validation, batch_size=7)
+        result = fit(Sum(), loaders[0], validation=loaders[1], **options)
+        assert_same_history(result, expected)
+
+
 @pytest.mark.parametrize("shuffle", [False, True])
 @pytest.mark.parametrize("batch_size", [5, 24])
 def test_a_validation_loader_scores_as_its_rows_do(batch_size, shuffle) -> None:
@@ -319,6 +332,17 @@ def test_a_stream_cannot_watch_a_sharded_model(monkeypatch) -> None:
     monkeypatch.setattr(single, "is_sharded", lambda model: True)
     with pytest.raises(ValueError, match="`validation` of a sharded model must give all processes as many batches"):
         fit(network(), wave(), likelihood="gaussian", epochs=1, validation=DataLoader(Stream(), batch_size=None))
+
+
+def test_a_checkpoint_knows_the_values_of_several_inputs(tmp_path) -> None:
+    (x, y), place = wave(), tmp_path / "run.pt"
+    parts = columns(x)
+    options = {"likelihood": "gaussian", "epochs": 2, "checkpoint": place}
+    first = fit(Sum(), (parts, y), **options)
+    again = fit(Sum(), (dict(reversed(parts.items())), y), **options)  # the order of names says nothing
+    assert again.history == first.history
+    with pytest.raises(CheckpointError, match="other data"):
+        fit(Sum(), (parts | {"right": parts["right"] + 1}, y), **options)
 
 
 @pytest.mark.parametrize("likelihood", ["student_t", "categorical", "bernoulli", "poisson", "negative_binomial"])

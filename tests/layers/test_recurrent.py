@@ -220,6 +220,23 @@ def test_gradient_of_a_rate_is_that_of_finite_differences(mode, recurrent):
     assert torch.autograd.gradcheck(output, logits)
 
 
+@pytest.mark.parametrize("kind", ["unbatched", "unsorted"])
+@recurrence
+def test_sampling_draws_and_restores(kind, recurrent):
+    module = gd.learn_dropout(make("lstm", 2, True), p=P, recurrent=recurrent).eval()
+    x = make_input(kind)
+    with torch.no_grad():
+        expected = module(x)
+        drawn = gd.draw(module, seed=0, fresh=True)
+        first = drawn(x)
+        assert not torch.equal(leaves(drawn(x))[0], leaves(first)[0])
+        drawn = gd.draw(module, seed=0, shared=False, fresh=True)
+        assert leaves(drawn(x))[0].shape == leaves(first)[0].shape
+        drawn = gd.draw(module, seed=0)
+        assert_same(drawn(x), drawn(x), rtol=0, atol=0)
+        assert_same(module(x), expected, rtol=0, atol=0)
+
+
 # What must be refused as PyTorch refuses it
 
 

@@ -520,6 +520,14 @@ class TestClassification:
             assert log_prob[index].item() == pytest.approx(naive, rel=1e-4)
         assert torch.equal(prediction.log_prob(target.to(torch.uint8)), log_prob)
 
+    def test_a_sure_function_has_no_information(self) -> None:
+        model = linear(6, 3, p=0.5)
+        set_logit(model.concrete_dropout, -60.0)
+        with pytest.warns(UserWarning, match="none of the 9 draws is likely to drop a unit"):
+            prediction = gd.predict_classification(model, torch.randn(50, 6), num_samples=9)
+        assert (prediction.mutual_information >= 0).all()
+        np.testing.assert_allclose(prediction.mutual_information, 0, atol=1e-6)
+
     def test_extreme_logits(self) -> None:
         model, x = linear(6, 3, p=0.5), torch.randn(5, 6) * 1e6
         prediction = gd.predict_classification(model, x, num_samples=20, seed=0)

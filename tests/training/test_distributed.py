@@ -24,13 +24,22 @@ JOB = Path(job.__file__)
 SAME = ("plain", "watched", "parts", "loader", "sharded", "stream", "loop", "several", "sharded, loader")
 
 
-def launch(folder: Path, *words: str) -> dict:
+def launch(folder: Path, *words: str, machines: tuple[tuple[str, ...], ...] = ((),)) -> dict:
     """Run the job under torchrun, on two processes, and give what its first process found."""
     folder.mkdir()
-    flags = ["--standalone", "--nproc-per-node", "2", "--max-restarts", "2"]
-    call = [sys.executable, "-m", "torch.distributed.run", *flags, str(JOB), str(folder), *words]
-    done = subprocess.run(call, env=environment(), capture_output=True, text=True, timeout=HANG)
-    assert done.returncode == 0, done.stderr[-4000:]
+    alone = ["--standalone", "--nproc-per-node", "2", "--max-restarts", "2"]
+    calls = [
+        [sys.executable, "-m", "torch.distributed.run", *(flags or alone), str(JOB), str(folder), *words]
+        for flags in machines
+    ]
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
+    running = [subprocess.Popen(call, env=environment(), **pipes) for call in calls]
+    try:
+        said = [process.communicate(timeout=HANG)[0] for process in running]
+    finally:
+        for process in running:
+            process.kill()
+    assert not any(process.returncode for process in running), [each[-4000:] for each in said]
     return torch.load(folder / "found.pt")
 
 
@@ -64,14 +73,31 @@ def test_two_processes_give_the_parameters_of_one(tmp_path) -> None:
 # A process that dies
 
 
+@pytest.fixture(scope="module")
+def unbroken(tmp_path_factory):
+    return launch(tmp_path_factory.mktemp("two") / "unbroken", "unbroken", "unbroken, sharded")
+
+
 @pytest.mark.slow
-def test_a_killed_process_costs_the_epochs_since_the_checkpoint(tmp_path) -> None:
-    unbroken = launch(tmp_path / "unbroken", "unbroken", "unbroken, sharded")
+def test_a_killed_process_costs_the_epochs_since_the_checkpoint(tmp_path, unbroken) -> None:
     found = launch(tmp_path / "killed", "killed", "killed, sharded")
     assert sorted(path.name for path in (tmp_path / "killed").glob("died-*")) == ["died-False", "died-True"]
     assert found["killed, sharded"]["steps"] == 3 * 4  # of the epochs 4 to 6
     assert_same(found["killed"], unbroken["unbroken"], tolerance=1e-6)
     assert_same(found["killed, sharded"], unbroken["unbroken, sharded"], tolerance=1e-6)
+
+
+@pytest.mark.slow
+def test_two_machines_train_and_survive_a_killed_process(tmp_path, unbroken) -> None:
+    """Each has a torchrun of its own, so that both processes are the first of their machine."""
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = str(free.getsockname()[1])
+    flags = ("--nnodes", "2", "--nproc-per-node", "1", "--max-restarts", "1", "--master-addr", "127.0.0.1")
+    machines = tuple((*flags, "--master-port", port, "--node-rank", rank) for rank in "01")
+    found = launch(tmp_path / "killed", "killed", machines=machines)
+    assert (tmp_path / "killed" / "died-False").exists()
+    assert found["killed"]["steps"] == 3 * 4
+    assert_same(found["killed"], unbroken["unbroken"], tolerance=1e-6)
 
 
 # The end

@@ -21,7 +21,7 @@ BUDGETS = {
     "networks": 1802,
     "objective": 347,
     "prediction": 1618,
-    "tables": 8014,
+    "tables": 8012,
     "training": 2297,
     "views": 2814,
 }

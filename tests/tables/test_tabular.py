@@ -4,6 +4,7 @@ import contextlib
 import datetime
 import gzip
 import json
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -181,7 +182,7 @@ def test_prediction_uses_the_statistics_of_training():
 @pytest.mark.parametrize(("target", "decimal"), [("price", None), ("price", "."), ("town", ",")])
 def test_json_round_trip_encodes_identically(target, decimal):
     frame = with_cell(houses(), "age", 2, None)
-    schema = infer_schema(frame, target, decimal=decimal)
+    schema = replace(infer_schema(frame, target), decimal=decimal)
     again = TableSchema.from_json(json.loads(json.dumps(schema.to_json())))
     assert again == schema
     assert again.decimal == decimal

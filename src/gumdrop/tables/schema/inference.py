@@ -11,7 +11,7 @@ import pandas as pd
 
 from gumdrop.machine.recording import atoms_of, stand_ins, stays_positive, steps_of
 from gumdrop.tables.errors import MISSING, TableError, check_present, check_unique
-from gumdrop.tables.reading.spelling import Decimal, plain_numbers, spelled_numbers, spelling_of
+from gumdrop.tables.reading.spelling import plain_numbers, spelled_numbers, spelling_of
 from gumdrop.tables.reading.times import YEARS, Order, cycle_of, order_of
 from gumdrop.tables.schema.cells import (
     OTHERS,
@@ -50,7 +50,6 @@ def infer_schema(
     task: Task | None = None,
     drop: Sequence[str] = (),
     dates: Order | None = None,
-    decimal: Decimal | None = None,
     known: Sequence[str] = (),
     positive: str | None = None,
     categories: Sequence[str] = (),
@@ -62,9 +61,8 @@ def infer_schema(
     booleans means classification, and so does a target of numbers with two distinct values, or whose distinct values
     are class codes: exactly 0, 1, ..., k-1 or 1, 2, ..., k, with k at most 10. Every other target of numbers means
     regression; scores such as 3, 4, ..., 8 are among these. `dates` is the order of day, month and year where the dates
-    themselves do not tell it, `categories` are columns whose numbers are names, and `decimal` is the decimal mark of
-    the file, to be kept with the schema. `positive` is the one of two classes that is looked for: without it yes (ja,
-    oui, si, sim), true or 1, else the rarer one.
+    themselves do not tell it, and `categories` are columns whose numbers are names. `positive` is the one of two
+    classes that is looked for: without it yes (ja, oui, si, sim), true or 1, else the rarer one.
 
     Raises:
         TableError: A named column is absent, the table has too few rows or no inputs, the target is missing
@@ -93,7 +91,7 @@ def infer_schema(
         names,
         ending="Mend these, or leave columns out with --drop and their names.",
     )
-    return TableSchema(tuple(columns), goal, decimal)
+    return TableSchema(tuple(columns), goal)
 
 
 def with_statistics(schema: TableSchema, frame: pd.DataFrame) -> TableSchema:

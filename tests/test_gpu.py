@@ -1,5 +1,7 @@
 """What the library does on a GPU, where there is one: the same as on the CPU, and without waiting in a step."""
 
+import math
+import pickle
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,10 +13,11 @@ import torch
 from torch import Tensor, nn
 
 import gumdrop as gd
+from gumdrop.attribution import FIDO, FIDOSettings
 from gumdrop.export import export_model
 from gumdrop.layers import dropout_blocks
 from gumdrop.networks import mlp
-from gumdrop.training import fit
+from gumdrop.training import fit, fit_rates, fit_stacked
 from test_no_wait import LIKELIHOODS, NETWORKS
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU that torch can use")
@@ -110,12 +113,53 @@ def test_fit(home: str, options: dict[str, Any], tmp_path: Path) -> None:
     assert trained(tmp_path / "b")[1] == pytest.approx(second)
 
 
+def test_fit_stacked() -> None:
+    x, y = rows()
+    models = [mlp(4, 1, hidden=[16], homoscedastic_noise=True).to(GPU) for _ in range(3)]
+    fit_stacked(models, [(x, y)] * 3, epochs=5, lr=1e-2, batch_size=32, seed=0, likelihood="gaussian")
+    assert all(parameter.isfinite().all() for model in models for parameter in model.parameters())
+
+
+@pytest.mark.parametrize("device", ["cuda", "cuda:0"])
+def test_estimators(device: str) -> None:
+    from gumdrop.estimators import ConcreteDropoutClassifier, ConcreteDropoutRegressor
+
+    x, y = (values.numpy() for values in rows(120))
+    model = ConcreteDropoutRegressor(random_state=0, max_iter=20, device=device).fit(x, y[:, 0])
+    mean, std = model.predict(x, return_std=True)
+    again = pickle.loads(pickle.dumps(model))
+    assert (std > 0).all()
+    assert again.predict(x) == pytest.approx(mean, rel=1e-4, abs=1e-4)
+    classifier = ConcreteDropoutClassifier(random_state=0, max_iter=20, device=device).fit(x, y[:, 0] > 0)
+    assert classifier.score(x, y[:, 0] > 0) > 0.7
+
+
+def test_rates_of_a_trained_network() -> None:
+    x, y = rows()
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(4, 32), nn.ReLU(), nn.Linear(32, 1)).to(GPU)
+    optimizer = torch.optim.Adam(model.parameters(), lr=1e-2)
+    for _ in range(50):
+        optimizer.zero_grad()
+        (model(x.to(GPU)) - y.to(GPU)).square().mean().backward()
+        optimizer.step()
+    found = fit_rates(gd.learn_dropout(model), (x.to(GPU), y.to(GPU)), likelihood="gaussian", seed=0)
+    assert all(map(math.isfinite, found.scores.values()))
+
+
 @pytest.mark.parametrize("name", ["dense", "spatial", "attention"])
 def test_export(name: str, tmp_path: Path) -> None:
     pytest.importorskip("onnxruntime")
     model, x = on_cpu(name)
     export_model(model.to(GPU), x.to(GPU), tmp_path / "model.onnx", variant="draw", likelihood="categorical")
     assert (tmp_path / "model.onnx").stat().st_size
+
+
+def test_attribution() -> None:
+    model = nn.Sequential(nn.Conv2d(3, 4, 3), nn.ReLU(), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(4, 2))
+    fido = FIDO(model.to(GPU).eval(), FIDOSettings(iterations=5))
+    found = fido.attribute(torch.randn(2, 3, 16, 16, device=GPU), target=torch.tensor([0, 1]), seed=0)
+    assert found.isfinite().all()
 
 
 @pytest.mark.filterwarnings(

@@ -21,7 +21,7 @@ BUDGETS = {
     "networks": 1802,
     "objective": 347,
     "prediction": 1618,
-    "tables": 8012,
+    "tables": 8010,
     "training": 2297,
     "views": 2814,
 }

@@ -197,7 +197,7 @@ class ConcreteDropoutClassifier(ClassifierMixin, ConcreteDropoutEnsemble):
         """
         return self.predict_distribution(X).sets(coverage).cpu().numpy()
 
-    def _standing(self, X: ArrayLike, y: ArrayLike) -> Tensor:
+    def _conformity(self, X: ArrayLike, y: ArrayLike) -> Tensor:
         prediction = self.predict_distribution(X)
         return prediction.conformity(torch.from_numpy(self._codes(X, y)).to(prediction.probabilities.device))
 

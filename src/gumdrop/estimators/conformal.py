@@ -35,7 +35,7 @@ class ConformalEstimator:
         Raises:
             ValueError: If the estimator is not ``conformal``, or a target cannot be.
         """
-        self.levels_ = [ConformalLevels.of(self._checked_standing(X, y))]
+        self.levels_ = [ConformalLevels.of(self._checked_conformity(X, y))]
         return self
 
     def update(self, X: ArrayLike, y: ArrayLike) -> Self:
@@ -51,14 +51,14 @@ class ConformalEstimator:
         Raises:
             ValueError: If the estimator is not ``conformal``, or a target cannot be.
         """
-        self.levels_ = [self.levels_[0].updated(self._checked_standing(X, y))]
+        self.levels_ = [self.levels_[0].updated(self._checked_conformity(X, y))]
         return self
 
-    def _checked_standing(self, X: ArrayLike, y: ArrayLike) -> Tensor:
+    def _checked_conformity(self, X: ArrayLike, y: ArrayLike) -> Tensor:
         if not self.conformal:
             raise ValueError("conformal levels are of estimators with `conformal=True`, and this one has none: set it")
-        return self._standing(X, y).cpu()
+        return self._conformity(X, y).cpu()
 
-    def _standing(self, X: ArrayLike, y: ArrayLike) -> Tensor:
+    def _conformity(self, X: ArrayLike, y: ArrayLike) -> Tensor:
         """Where targets stand in what is predicted of them, (N, D, 2)."""
         raise NotImplementedError

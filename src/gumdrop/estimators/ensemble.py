@@ -216,7 +216,7 @@ class ConcreteDropoutEnsemble(ConformalEstimator, BaseEstimator):
         sizes = self.hidden_layer_sizes
         if sizes is None:
             return None
-        hidden = (sizes,) if isinstance(sizes, int) else tuple(sizes)
+        hidden = tuple(np.atleast_1d(sizes).tolist())
         if not all(size >= 1 for size in hidden):
             raise ValueError(f"`hidden_layer_sizes` must hold positive numbers of units, got {sizes}")
         return Architecture(hidden)

@@ -180,7 +180,7 @@ class ConcreteDropoutRegressor(MultiOutputMixin, RegressorMixin, ConcreteDropout
         lower, upper = self._over(X, lambda prediction: prediction.interval(coverage))
         return lower, upper
 
-    def _standing(self, X: ArrayLike, y: ArrayLike) -> Tensor:
+    def _conformity(self, X: ArrayLike, y: ArrayLike) -> Tensor:
         return torch.cat(self._beside(X, y, lambda prediction, target: prediction.conformity(target)))
 
     def sample_y(self, X: ArrayLike, n_samples: int = 1, random_state: Any = 0) -> np.ndarray:

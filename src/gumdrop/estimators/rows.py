@@ -148,7 +148,7 @@ def held_together(groups: Any, times: Any, weights: np.ndarray) -> np.ndarray | 
         got = f"shape {values.shape}" if values.ndim != 1 else "some that are None, NaN or NaT: leave these rows out"
         raise ValueError(f"`{name}` must have shape (n_samples,) and no missing values, got {got}")
     sets = np.zeros(len(values), dtype=np.int64)
-    sets[counted] = _groups(values[counted]) if times is None else _stretches(values[counted], weights[counted])
+    sets[counted] = _groups(values[counted]) if times is None else _time_blocks(values[counted], weights[counted])
     return sets
 
 
@@ -174,7 +174,7 @@ def _groups(values: np.ndarray) -> np.ndarray:
     return sets
 
 
-def _stretches(values: np.ndarray, weights: np.ndarray) -> np.ndarray:
+def _time_blocks(values: np.ndarray, weights: np.ndarray) -> np.ndarray:
     if values.dtype.kind not in "iufmMb":
         raise ValueError(
             f"`times` must hold numbers or dates without a time zone, got {values.dtype} such as {values[0]!r}: "

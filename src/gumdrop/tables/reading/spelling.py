@@ -68,8 +68,8 @@ def spelling_of(texts: Iterable[str]) -> Spelling | None:
         matches.append(match)
     if not matches:
         return None
-    marks, units = {match[2] + match[5] for match in matches}, {match[5] for match in matches} - {"", *_MARKS}
-    if units and len({match[5] for match in matches}) > 1:
+    marks, ends = {match[2] + match[5] for match in matches}, {match[5] for match in matches}
+    if len(ends) > 1 and not ends <= {"", *_MARKS}:  # some have a unit, and others none or another
         return None
     if len(marks - {""}) > 1 or marks == {"", "%"} or any(match[1] and match[3] for match in matches):
         return None

@@ -25,6 +25,7 @@ FRAME = "data frame"
 MOST_CELLS = 2**31
 """Cells of a Parquet file that are read at once, some 16 GB; its header may claim any number."""
 ROW_LABELS = re.compile(r"__index_level_\d+__")
+"""Columns in which pandas writes row labels without a name."""
 LABELS_NOTE = "the row labels that pandas wrote are left out, as they have no name"
 STANDARD_INPUT = "standard input"
 
@@ -94,9 +95,6 @@ def frame_sha256(frame: pd.DataFrame) -> str:
     """Checksum of the names and the cells of a frame that `read_frame` gave."""
     cells = pd.util.hash_pandas_object(frame, index=False).to_numpy()
     return hashlib.sha256("\n".join(frame.columns).encode() + cells.tobytes()).hexdigest()
-
-
-"""Columns in which pandas writes row labels without a name."""
 
 
 def read_parquet(source: Path | bytes, name: str) -> tuple[pd.DataFrame, list[str]]:

@@ -2,6 +2,7 @@
 
 import io
 import json
+import re
 import subprocess
 import sys
 from dataclasses import replace
@@ -99,9 +100,9 @@ def test_dates_are_encoded_bit_for_bit(parts) -> None:
     np.testing.assert_array_equal(encoded, schema.encode_inputs(frame).x)
 
 
-def served_with(column, decimal=None):
-    served = object.__new__(serving.ServedModel)
-    served.metadata = {"schema": TableSchema((column,), Target("price", "regression"), decimal).to_json()}
+def served_with(column, decimal=None, unit=None):
+    served, units = object.__new__(serving.ServedModel), {column.name: unit} if unit else {}
+    served.metadata = {"schema": TableSchema((column,), Target("price", "regression"), decimal, units).to_json()}
     return served
 
 
@@ -156,19 +157,21 @@ def test_serving_reads_yes_and_no_in_any_capitals_and_other_labels_as_they_are(l
 
 
 @pytest.mark.parametrize(
-    ("decimal", "texts"),
+    ("decimal", "unit", "texts"),
     [
-        (",", ["1.234", "1.234.567,5", "-0,25", "7", "€ 3,50", "1 234,5"]),
-        (".", ["1,234", "1,234,567.5", "-0.25", "7", "$3.50", "12 %", ".5", "7 kg", "\u22128m²"]),
+        (",", "€", ["1.234", "1.234.567,5", "-0,25", "7", "€ 3,50", "-3,5€", "1 234,5"]),
+        (".", "%", ["1,234", "1,234,567.5", "-0.25", "7", "12 %", ".5"]),
+        (".", "m²", ["1,234 m²", "\u22128m²", "7"]),
     ],
 )
-def test_serving_reads_numbers_as_training_does(decimal, texts) -> None:
-    served = served_with(MeasuredColumn(name="size", kind="number", **DAYS), decimal)
+def test_serving_reads_numbers_as_training_does(decimal, unit, texts) -> None:
+    served = served_with(MeasuredColumn(name="size", kind="number", **DAYS), decimal, unit)
     got = served.encode([{"size": text} for text in texts])[:, 0]
     np.testing.assert_array_equal(got, spelled_numbers(pd.Series(texts), decimal))
     assert served.encode([{"size": 1.234}, {"size": "1.5"}, {"size": np.float64(2)}])[:, 0].tolist() == [1.234, 1.5, 2]
-    with pytest.raises(serving.ServingError, match="'1,2,3', which is not a number"):
-        served.encode([{"size": "1,2,3"}])
+    for strange in ("1,2,3", "5x", "5 m", "$5"):
+        with pytest.raises(serving.ServingError, match=f"'{re.escape(strange)}', which is not a number in {unit}"):
+            served.encode([{"size": strange}])
 
 
 def test_served_predictions_are_those_of_predict(place) -> None:

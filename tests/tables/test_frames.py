@@ -7,6 +7,8 @@ import pandas as pd
 import pytest
 
 from gumdrop.tables import FitSettings, Reading, TableError, fit_table, load_table_model, read_table
+from gumdrop.tables.fitting.data import read_data
+from gumdrop.tables.schema.schema import TableSchema
 
 from builders.tables import ALONE, write_table
 
@@ -52,6 +54,22 @@ def test_a_frame_is_read_as_its_csv_file(tmp_path) -> None:
         assert same, (name, spelled.tolist()[:2], want.dropna().tolist()[:2])
     assert read.sha256 == read_table(frame.reset_index(drop=True)).sha256
     assert read.sha256 != read_table(frame.assign(flag=True)).sha256
+
+
+@pytest.mark.parametrize(("unit", "known"), [("kg", "in kg"), ("%", "in %"), ("", "without a unit")])
+def test_numbers_in_another_unit_than_those_of_training_are_refused(tmp_path, unit, known) -> None:
+    train = pd.DataFrame({"weight": [f"{i} {unit}" for i in range(20)], "size": "5 m", "y": range(20)})
+    table = read_table(train)
+    assert table.units == {**({"weight": unit} if unit else {}), "size": "m"}
+    schema = read_data(train, "y", Reading(drop=("size",)), FitSettings()).schema
+    schema = TableSchema.from_json(schema.to_json())
+    for same in (f"7 {unit}", "7", "7.0"):
+        frame = read_table({"weight": [same], "size": ["4 ft"]}, **schema.reading).frame
+        assert frame["weight"].tolist() == [7]
+    pd.DataFrame({"weight": ["7 lb", "8 lb"]}).to_csv(tmp_path / "new.csv")
+    for new in (tmp_path / "new.csv", {"weight": ["7 lb"]}):
+        with pytest.raises(TableError, match=f"'weight' are in lb, such as '7 lb', and those of training {known}"):
+            read_table(new, **schema.reading)
 
 
 def test_frames_of_other_libraries_are_read() -> None:

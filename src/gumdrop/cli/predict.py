@@ -72,7 +72,7 @@ def predict(
     if (scored := predicted.evaluation) is not None:
         voice.say(f"scores on {scored.rows:,} rows that hold the target: {scored.words}")
     if not to_stdout:
-        voice.say(f"{num_rows} rows -> {place}")
+        voice.say(f"{num_rows} row{'s' if num_rows != 1 else ''} -> {place}")
     told = _told(predicted, num_rows, None if to_stdout else place) if machine else {}
     voice.answer(told, lambda voice: None, page)
 

@@ -28,7 +28,8 @@ MISSING_WORDS = {
 _INTEGER = re.compile(r"[+-]?\d{1,300}(\.0*)?")
 _DECIMAL = re.compile(r"[+-]?\d*\.\d+")
 _YES_NO = ({"true", "false"}, {"yes", "no"}, {"y", "n"}, {"t", "f"})
-_MARKS = re.compile(r"[$€£¥%\s'’]|(?<=[\d\s.,])[A-Za-zµ°²³/]{1,8}$")
+_SPACES = re.compile(r"[\s'’]")
+_MARKS = "$€£¥%"
 _YEAR_MONTH = re.compile(r"\d{4}-(?:0[1-9]|1[0-2])")
 _QUARTER = re.compile(r"(\d{4})[- ]?Q([1-4])")
 _WEEK = re.compile(r"\d{4}-?W\d\d")
@@ -95,8 +96,9 @@ class ServedModel:
 
         Args:
             rows: One mapping from column to value for each row; a missing value is None, NaN or an empty text. Texts
-                are read as in training: dates in the column's order or with their year first, and numbers with the
-                decimal mark of the training file. A date may also be a `datetime.date` or `datetime.datetime`.
+                are read as in training: dates in the column's order or with their year first, numbers with the decimal
+                mark of the training file and the unit that they had there or none. A date may also be a
+                `datetime.date` or `datetime.datetime`.
 
         Returns:
             Shape (N, C), float64.
@@ -105,7 +107,7 @@ class ServedModel:
             ServingError: If a column is absent, or a cell is not of its kind.
         """
         schema = self.metadata["schema"]
-        codes = [[_code(column, row, schema["decimal"]) for column in schema["columns"]] for row in rows]
+        codes = [[_code(column, row, schema) for column in schema["columns"]] for row in rows]
         return np.array(codes, dtype=np.float64)
 
     def predict(self, rows: Iterable[Mapping[str, Any]], *, noise: np.ndarray | None = None) -> dict[str, np.ndarray]:
@@ -133,7 +135,7 @@ class ServedModel:
         return dict(zip(self.metadata["outputs"], self.session.run(None, feed), strict=True))
 
 
-def _code(column: Mapping[str, Any], row: Mapping[str, Any], decimal: str | None) -> float:
+def _code(column: Mapping[str, Any], row: Mapping[str, Any], schema: Mapping[str, Any]) -> float:
     name, kind = column["name"], column["kind"]
     if name not in row:
         raise ServingError(f"a row has no column {name!r}; it has {', '.join(map(str, row))}")
@@ -148,9 +150,11 @@ def _code(column: Mapping[str, Any], row: Mapping[str, Any], decimal: str | None
             return _days(text, column["order"])
         if kind == "cycle":
             return _on_cycle(text, column["cycle"])
-        number = _number(text, decimal if isinstance(value, str) else None)
+        unit = schema.get("units", {}).get(name, "")
+        number = _number(text, unit, schema["decimal"] if isinstance(value, str) else None)
     except ValueError as error:
         what = f"date with its {column['order'].replace('-', ' ')}" if kind == "date" else column.get("cycle", "number")
+        what += f" in {unit}" if kind == "number" and unit else ""
         raise ServingError(f"column {name!r} has {text!r}, which is not a {what}") from error
     if not np.isfinite(number):
         raise ServingError(f"column {name!r} has {text!r}, which is not finite")
@@ -202,9 +206,10 @@ def _on_cycle(text: str, cycle: str) -> float:
     return hour + int(match[2]) / 60 + float((match[3] or "0").replace(",", ".")) / 3600
 
 
-def _number(text: str, decimal: str | None) -> float:
-    """Read a number with the decimal mark of training; 1.234 is a thousand and more where that was a comma."""
-    text = _MARKS.sub("", text).replace("\u2212", "-")
+def _number(text: str, unit: str, decimal: str | None) -> float:
+    """Read a number with the unit and the decimal mark of training; 1.234 is a thousand and more with a comma."""
+    text = _SPACES.sub("", text).replace("\u2212", "-")
+    text = text.replace(unit, "", 1) if unit in _MARKS else text.removesuffix(unit)
     thousands = "." if decimal == "," else ","
     if decimal and re.fullmatch(rf"[+-]?([1-9]\d{{0,2}}([{thousands}]\d{{3}})+|\d*)([{decimal}]\d*)?", text):
         text = text.replace(thousands, "").replace(decimal, ".")

@@ -161,7 +161,7 @@ def split_and_encode(
     told: Any = {name: getattr(reading, name) for name in TOLD}
     if column is not None and column.kind == "groups":
         told["drop"] = [*reading.drop, column.name]
-    whole = dataclasses.replace(infer_schema(frame, target, **told), decimal=table.decimal)
+    whole = dataclasses.replace(infer_schema(frame, target, **told), decimal=table.decimal, units=table.units)
     other = None if settings.test is None else read_own_test(settings.test, whole)
     parts = _parts(frame, whole, column, other, settings)
     notes = [*table.notes, *without_target(known, target), *check_parts(parts, whole, frame)]

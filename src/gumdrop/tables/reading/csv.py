@@ -2,9 +2,9 @@
 
 import csv
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pandas as pd
 
@@ -19,10 +19,25 @@ EXACT = 2**53
 """From here on, a float64 does not hold every integer."""
 
 
+class Marks(NamedTuple):
+    """Marks of numbers that a program does not expect, as a table has them."""
+
+    decimal: Decimal | None
+    """The decimal mark; None if no number has marks."""
+    notes: list[str]
+    """A sentence for each column whose numbers have marks."""
+    units: dict[str, str]
+    """Units of columns that have one, currencies and per cent among them."""
+
+
 def read_csv(
-    source: Path | bytes, name: str, decimal: Decimal | None, words: Collection[str] = ()
-) -> tuple[pd.DataFrame, Decimal | None, list[str], list[str]]:
-    """Read a CSV file, words as they are spelled; also its decimal mark, notes, and numbers with leading zeros."""
+    source: Path | bytes,
+    name: str,
+    decimal: Decimal | None,
+    words: Collection[str] = (),
+    units: Mapping[str, str] | None = None,
+) -> tuple[pd.DataFrame, Marks, list[str]]:
+    """Read a CSV file, words as they are spelled; also the marks of its numbers, and columns with leading zeros."""
     separator, names, padded = _survey(source, name)
     frame = _parse(source, separator, names)
     # pandas makes one value of TRUE, True and true; such columns are read again as they are spelled.
@@ -37,25 +52,33 @@ def read_csv(
         integers = _integers(_parse(source, separator, names, usecols=[column], dtype=str)[column].str.strip())
         frame[column] = frame[column] if integers is None else integers
     floats = [column for column in names if frame[column].dtype == float]
-    frame, decimal, notes = read_marks(frame, [name for name in spelled if name not in words], decimal)
-    if decimal == ",":  # then 1.234 is a thousand and more, which pandas took for a number near one
+    frame, marks = read_marks(frame, [name for name in spelled if name not in words], decimal, units)
+    if marks.decimal == ",":  # then 1.234 is a thousand and more, which pandas took for a number near one
         again = tidy(_parse(source, separator, names, usecols=floats, dtype=str)) if floats else frame[[]]
         grouped = {c: s for c in floats if (s := _spelling(again[c])) and "," in s.decimals and not s.same}
-        read, more = _with_numbers(again, grouped, decimal)
-        frame[list(grouped)], notes = read[list(grouped)], notes + more
-    return frame, decimal, notes, [column for column in padded if column not in spelled]
+        read, notes = _with_numbers(again, grouped, marks.decimal)
+        frame[list(grouped)], marks = read[list(grouped)], marks._replace(notes=marks.notes + notes)
+    return frame, marks, [column for column in padded if column not in spelled]
 
 
 def read_marks(
-    frame: pd.DataFrame, texts: list[str], decimal: Decimal | None
-) -> tuple[pd.DataFrame, Decimal | None, list[str]]:
-    """Read columns of texts whose cells are numbers with marks."""
+    frame: pd.DataFrame, texts: list[str], decimal: Decimal | None, units: Mapping[str, str] | None = None
+) -> tuple[pd.DataFrame, Marks]:
+    """Read columns of texts whose cells are numbers with marks; refuse a unit that is not the one of training."""
     spellings = {column: _spelling(frame[column]) for column in texts}
     marked = {column: spelling for column, spelling in spellings.items() if spelling is not None}
     proven: set[Decimal] = {next(iter(each.decimals)) for each in marked.values() if len(each.decimals) == 1}
     decimal = decimal or (proven.pop() if len(proven) == 1 else None)  # where no column proves it, or some another one
+    own = {column: spelling.unit for column, spelling in marked.items() if spelling.unit}
+    for column, unit in own.items():
+        if units is not None and unit != units.get(column, unit):
+            known = f"in {units[column]}" if units[column] else "without a unit"
+            raise TableError(
+                f"numbers of column {column!r} are in {unit}, such as {frame[column].dropna().iloc[0]!r}, and those of "
+                f"training {known}: convert them, or leave the unit out where it is the same"
+            )
     frame, notes = _with_numbers(frame, marked, decimal)
-    return frame, decimal, notes
+    return frame, Marks(decimal, notes, own)
 
 
 def _integers(text: pd.Series) -> Any:

@@ -47,14 +47,16 @@ class Spelling(NamedTuple):
     """The decimal marks under which every text is a number; two if both readings agree or none can be told wrong."""
     same: bool
     """Whether both readings give the same numbers."""
+    unit: str
+    """The currency, per cent sign or unit of all cells, or of some where others have none; empty if none has one."""
 
 
 def spelling_of(texts: Iterable[str]) -> Spelling | None:
     """Return how distinct texts are numbers with marks that a program does not expect; None if they are not.
 
     Example:
-        >>> spelling_of(["€ 1.234,50", "€ 7"]).decimals
-        frozenset({','})
+        >>> spelling_of(["€ 1.234,50", "€ 7"])
+        Spelling(decimals=frozenset({','}), same=False, unit='€')
         >>> sorted(spelling_of(["1,234", "2,500"]).decimals), spelling_of(["1,234"]).same
         ([',', '.'], False)
         >>> spelling_of(["$5", "€5"]) is spelling_of(["5 kg", "5 lb"]) is spelling_of(["5 kg", "5"]) is None
@@ -78,7 +80,8 @@ def spelling_of(texts: Iterable[str]) -> Spelling | None:
     fits = frozenset(decimal for decimal, pattern in readings if all(map(pattern.fullmatch, bodies)))
     if not fits:
         return None
-    return Spelling(fits, len(fits) == 2 and all(_value(body, ".") == _value(body, ",") for body in bodies))
+    same = len(fits) == 2 and all(_value(body, ".") == _value(body, ",") for body in bodies)
+    return Spelling(fits, same, max(marks))
 
 
 def spelled_numbers(column: pd.Series, decimal: Decimal) -> pd.Series:

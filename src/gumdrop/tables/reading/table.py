@@ -8,7 +8,7 @@ import re
 import sys
 import zlib
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,7 @@ import numpy as np
 import pandas as pd
 
 from gumdrop.tables.errors import STDIN, TableError, check_unique
-from gumdrop.tables.reading.csv import PADDED, read_csv, read_marks
+from gumdrop.tables.reading.csv import PADDED, Marks, read_csv, read_marks
 from gumdrop.tables.reading.source import PARQUET, ZIP, check_file, first_bytes, sha256
 from gumdrop.tables.reading.spelling import Decimal, plain_numbers, tidy
 
@@ -31,8 +31,11 @@ STANDARD_INPUT = "standard input"
 
 
 def read_frame(
-    table: object, decimal: Decimal | None, words: Collection[str] = ()
-) -> tuple[pd.DataFrame, Decimal | None, list[str], list[str]]:
+    table: object,
+    decimal: Decimal | None = None,
+    words: Collection[str] = (),
+    units: Mapping[str, str] | None = None,
+) -> tuple[pd.DataFrame, Marks, list[str]]:
     """Read a data frame, as `read_csv` reads its file; the frame itself is left as it is."""
     frame = pd.DataFrame(_pandas(table)).reset_index(drop=True)
     names = [str(name).strip() or f"Unnamed: {i}" for i, name in enumerate(frame.columns)]
@@ -51,8 +54,8 @@ def read_frame(
         if not bad.any():
             padded += [name] * bool(frame[name].str.fullmatch(PADDED).any())
             frame[name] = values
-    frame, decimal, notes = read_marks(frame, [name for name in texts if frame[name].dtype != float], decimal)
-    return frame, decimal, notes, padded
+    frame, marks = read_marks(frame, [name for name in texts if frame[name].dtype != float], decimal, units)
+    return frame, marks, padded
 
 
 def declared_categories(table: object) -> list[str]:
@@ -165,9 +168,17 @@ class Table:
     """Checksum of the file, or of what a data frame holds."""
     padded: Sequence[str] = ()
     """Columns of numbers that are written with leading zeros, as those are that are names."""
+    units: dict[str, str] = field(default_factory=dict)
+    """Units of the columns that have one, currencies and per cent among them."""
 
 
-def read_table(path: object, *, decimal: Decimal | None = None, words: Collection[str] = ()) -> Table:
+def read_table(
+    path: object,
+    *,
+    decimal: Decimal | None = None,
+    words: Collection[str] = (),
+    units: Mapping[str, str] | None = None,
+) -> Table:
     """Read a table from a CSV file, plain or gzipped, from a Parquet file, from standard input, or from a data frame.
 
     The separator of a CSV file (comma, semicolon or tab) is the commonest of the three in the header line. Blanks
@@ -183,13 +194,15 @@ def read_table(path: object, *, decimal: Decimal | None = None, words: Collectio
         decimal: The decimal mark of columns that fit both marks, such as one that holds 1,234 alone; if None that of
             the other columns, where these agree.
         words: Columns that stay as they are spelled, though all of their cells may look like numbers.
+        units: Units of columns, of which cells may have this one or none; an empty one if they may have none.
 
     Returns:
         The table.
 
     Raises:
         TableError: There is no such file, or it has no rows, repeats a column name, has a row with too many
-            or too few cells, is not UTF-8 text, or is Parquet and the library for it is not installed.
+            or too few cells, is not UTF-8 text, has numbers in another unit, or is Parquet and the library for it is
+            not installed.
         TypeError: It is neither a file nor a table.
 
     Example:
@@ -198,8 +211,8 @@ def read_table(path: object, *, decimal: Decimal | None = None, words: Collectio
         {'size': 'int64', 'price': 'float64'}
     """
     if not isinstance(path, str | os.PathLike):
-        frame, decimal, notes, padded = read_frame(path, decimal, words)
-        return Table(frame, decimal, notes, frame_sha256(frame), padded)
+        frame, marks, padded = read_frame(path, decimal, words, units)
+        return Table(frame, marks.decimal, marks.notes, frame_sha256(frame), padded, marks.units)
     name = STANDARD_INPUT if str(path) == STDIN else str(path)
     source = sys.stdin.buffer.read() if str(path) == STDIN else Path(path)
     if isinstance(source, Path):
@@ -211,8 +224,8 @@ def read_table(path: object, *, decimal: Decimal | None = None, words: Collectio
         if start.startswith(PARQUET):
             frame, notes = read_parquet(source, name)
             return Table(frame, None, notes, sha256(source))
-        frame, decimal, notes, padded = read_csv(source, name, decimal, words)
-        return Table(frame, decimal, notes, sha256(source), padded)
+        frame, marks, padded = read_csv(source, name, decimal, words, units)
+        return Table(frame, marks.decimal, marks.notes, sha256(source), padded, marks.units)
     except UnicodeError as error:
         code = "utf-16" if start[:2] in {b"\xff\xfe", b"\xfe\xff"} else "latin1"
         raise TableError(
@@ -223,11 +236,9 @@ def read_table(path: object, *, decimal: Decimal | None = None, words: Collectio
         raise TableError(f"{name} cannot be read ({error}): save it as CSV again") from error
 
 
-def read_rows(path: object, *, decimal: Decimal | None = None, words: Collection[str] = ()) -> pd.DataFrame:
+def read_rows(path: object, **reading: Any) -> pd.DataFrame:
     """Read a table as `read_table` does, without its checksum, which takes longer than the prediction of a few rows."""
-    if isinstance(path, str | os.PathLike):
-        return read_table(path, decimal=decimal, words=words).frame
-    return read_frame(path, decimal, words)[0]
+    return read_table(path, **reading).frame if isinstance(path, str | os.PathLike) else read_frame(path, **reading)[0]
 
 
 def name_of(table: object) -> str:

@@ -102,7 +102,7 @@ def with_statistics(schema: TableSchema, frame: pd.DataFrame) -> TableSchema:
         target = _ends_target(target.name, frame[target.name], target.known)
     elif target.task == "regression":
         target = _number_target(target.name, numbers_of(target.name, frame[target.name]), "all rows to train on")
-    return TableSchema(tuple(columns), target, schema.decimal)
+    return replace(schema, columns=tuple(columns), target=target)
 
 
 def _renewed(column: Column, cells: pd.Series) -> Column:

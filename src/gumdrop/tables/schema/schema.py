@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import itertools
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import numpy as np
@@ -120,6 +120,7 @@ class TableSchema:
         columns: The input columns, in the order of the training table.
         target: The column to predict.
         decimal: Decimal mark that the training file proved; None if it had no numbers with marks.
+        units: Units of columns of the training table that had one, currencies and per cent among them.
 
     Example:
         >>> from gumdrop.tables.schema.inference import infer_schema
@@ -134,6 +135,7 @@ class TableSchema:
     columns: tuple[Column, ...]
     target: Target
     decimal: Decimal | None = None
+    units: dict[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         """Check that there is something to predict from."""
@@ -149,7 +151,12 @@ class TableSchema:
     def reading(self) -> dict[str, Any]:
         """How `gumdrop.tables.read_table` reads a table as training did: 5% is a word if some other cell was one."""
         words = [column.name for column in self.columns if isinstance(column, CategoryColumn)]
-        return {"decimal": self.decimal, "words": words + [self.target.name] * are_words(self.target.classes)}
+        numbers = [*{*self.names, *self.target.columns} - {*words}]
+        return {
+            "decimal": self.decimal,
+            "words": words + [self.target.name] * are_words(self.target.classes),
+            "units": {name: self.units.get(name, "") for name in numbers},
+        }
 
     @property
     def feature_names(self) -> list[str]:

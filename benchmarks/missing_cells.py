@@ -30,6 +30,7 @@ from gumdrop.tables import TableModel, load_table_model
 from gumdrop.tables.cells import imputer, mark_unknown
 from gumdrop.tables.fitting.settings import FitSettings
 from gumdrop.tables.model_file import save_model
+from gumdrop.tables.reading.declared import Reading
 from gumdrop.tables.reading.spelling import plain_numbers
 from gumdrop.tables.schema.inference import infer_schema, with_statistics
 from gumdrop.tables.task import task_of
@@ -99,7 +100,7 @@ def fitted(place: Path, train: pd.DataFrame, count: int) -> TableModel:
     """The model of some training rows of which so many are kept, fitted unless it is in its place already."""
     if (place / "model.json").is_file():
         return load_table_model(place)
-    schema = with_statistics(infer_schema(train, "target", task="regression"), train)
+    schema = with_statistics(infer_schema(train, "target", Reading(task="regression")), train)
     encoded, y = schema.encode_inputs(train), torch.from_numpy(schema.encode_target(train))
     x = torch.from_numpy(encoded.x)
     background = x[spread(len(x), count)]

@@ -9,7 +9,7 @@ from builders import house
 
 BUDGETS = {
     "attribution": 1273,
-    "cli": 1080,
+    "cli": 1081,
     "ensembles": 1689,
     "estimators": 1349,
     "export": 1341,
@@ -21,14 +21,14 @@ BUDGETS = {
     "networks": 1802,
     "objective": 347,
     "prediction": 1618,
-    "tables": 8054,
+    "tables": 8049,
     "training": 2297,
     "views": 2814,
 }
 """Lines of a room. Lower a figure when lines go; raise one only with a word in the commit on what was not replaced."""
 
 
-EXPERIMENTS = 17_744
+EXPERIMENTS = 17_749
 """Lines of all experiments."""
 
 

@@ -87,9 +87,9 @@ def restore(checkpoint: Path, model: nn.Module, optimizer: torch.optim.Optimizer
     return list(saved["done"])
 
 
-def save_weights(model: nn.Module, place: Path) -> None:
+def save_weights(model: nn.Module, path: Path) -> None:
     """Write the weights of a network, whole or not at all."""
-    with replacing(place, "wb") as file:
+    with replacing(path, "wb") as file:
         torch.save(model.state_dict(), file)
 
 

@@ -189,8 +189,8 @@ def test_evidence_is_found_in_each_layout(shape, layout, mask) -> None:
     assert (found.joint > 0.5).nonzero()[:, dim].unique().tolist() == [2]
     assert FIDO(model, QUICK).attribute(x, layout=layout, infill="zeros").shape == shape
     if found.layout.ordered:
-        at = found.layout.places.index(dim)
-        assert found.boxes()[0, [at, at + len(found.layout.places)]].tolist() == [2, 3]
+        at = found.layout.dims.index(dim)
+        assert found.boxes()[0, [at, at + len(found.layout.dims)]].tolist() == [2, 3]
     else:
         with pytest.raises(ValueError, match="columns of a table have no order"):
             found.boxes()
@@ -242,7 +242,7 @@ def test_random_infills_have_the_statistics_of_their_input(shape) -> None:
     layout = LAYOUTS["image" if len(shape) == 4 else "signal"]
     generator = torch.Generator().manual_seed(0)
     x = torch.rand(shape, generator=generator) * torch.tensor([1.0, 5.0]).reshape(2, *[1] * (len(shape) - 1))
-    dims = layout.places
+    dims = layout.dims
     draws = {name: torch.stack([f(x, layout, generator) for _ in range(400)]) for name, f in RANDOM.items()}
     assert (draws["uniform"] >= x.amin(dims, keepdim=True)).all()
     assert (draws["uniform"] <= x.amax(dims, keepdim=True)).all()

@@ -5,7 +5,8 @@ import dataclasses
 import numpy as np
 import pandas as pd
 
-from gumdrop.tables.fitting.settings import FitSettings, Reading
+from gumdrop.tables.fitting.settings import FitSettings
+from gumdrop.tables.reading.declared import Reading
 
 NO_GRADE, NO_PRICE = Reading(drop=("grade",)), Reading(drop=("price",))
 QUICK = FitSettings(hidden=(12,), num_members=3, epochs=4, num_samples=12, strength=1.0)

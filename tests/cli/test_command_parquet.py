@@ -10,6 +10,7 @@ import pytest
 
 from gumdrop.cli import main
 from gumdrop.tables import TableError, read_table
+from gumdrop.tables.reading.declared import Reading
 from gumdrop.tables.schema.inference import infer_schema
 from gumdrop.tables.streams.pieces import TableStream
 
@@ -50,7 +51,7 @@ def test_types_of_parquet_are_columns_like_others(tmp_path) -> None:
     read = read_table(tmp_path / "t.parquet").frame
     with pytest.raises(TableError, match="'many' has 24 different texts"):
         infer_schema(read, "y")
-    schema = infer_schema(read, "y", drop=["many"])
+    schema = infer_schema(read, "y", Reading(drop=("many",)))
     assert [column.kind for column in schema.columns] == ["category", "category", "number", "number", "date", "date"]
     assert schema.encode_inputs(read).missing == {"count": 1}
 

@@ -20,8 +20,8 @@ from gumdrop.export.table_encoding import TableEncoder
 from gumdrop.export.table_graph import TableGraph, log_ndtr
 from gumdrop.tables import load_table_model, read_table
 from gumdrop.tables.fitting.fit import fit_table
-from gumdrop.tables.fitting.settings import Reading
 from gumdrop.tables.prediction import predict_frame
+from gumdrop.tables.reading.declared import Reading
 from gumdrop.tables.reading.spelling import MISSING_SPELLINGS, spelled_numbers
 from gumdrop.tables.reading.times import parse_dates
 from gumdrop.tables.schema.columns import CategoryColumn, MeasuredColumn

@@ -13,6 +13,7 @@ from gumdrop.likelihoods import ClassificationPrediction, RegressionPrediction
 from gumdrop.tables.by_column import _grid, by_column, effects
 from gumdrop.tables.model import TableModel
 from gumdrop.tables.profile import Profile, column_profiles
+from gumdrop.tables.reading.declared import Reading
 from gumdrop.tables.schema.columns import CategoryColumn
 from gumdrop.tables.schema.inference import infer_schema
 from gumdrop.tables.schema.schema import Target
@@ -49,7 +50,7 @@ def houses(num_rows=60):
 @pytest.fixture
 def found():
     frame = houses()
-    schema = infer_schema(frame, "price", drop=["agency"])
+    schema = infer_schema(frame, "price", Reading(drop=("agency",)))
     schema = type(schema)(schema.columns, Target("price", "regression"))  # units are those of the table
     model = TableModel(schema, Line(), (), background=torch.from_numpy(schema.encode_inputs(frame).x))
     x = torch.from_numpy(schema.encode_inputs(frame).x)

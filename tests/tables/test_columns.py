@@ -200,7 +200,7 @@ def test_a_missing_date_is_the_median_and_a_late_one_is_told() -> None:
 
 def test_an_order_that_is_given_is_used() -> None:
     frame = pd.DataFrame({"sold": ["1/2/2024", "3/4/2024"] * 12, "y": np.arange(24) / 7})
-    column = infer_schema(frame, "y", dates="month-first").columns[0]
+    column = infer_schema(frame, "y", Reading(dates="month-first")).columns[0]
     assert column.order == "month-first"
     assert column.least == parse_dates(pd.Series(["2024-01-02"]), "year-first")[0]
 

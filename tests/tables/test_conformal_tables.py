@@ -12,9 +12,9 @@ from gumdrop.likelihoods.conformal import ConformalLevels
 from gumdrop.tables import TableError, fit_table, load_table_model
 from gumdrop.tables.conformal import Conformal, GroupColumn, conformal_of
 from gumdrop.tables.explanation import explain_table
-from gumdrop.tables.fitting.settings import Reading
 from gumdrop.tables.following import follow, put_model
 from gumdrop.tables.prediction import predict_known
+from gumdrop.tables.reading.declared import Reading
 from gumdrop.tables.results import read_results
 from gumdrop.tables.schema.inference import infer_schema
 

@@ -13,9 +13,10 @@ from gumdrop.ensembles.folds import folds_of
 from gumdrop.tables import TableError
 from gumdrop.tables.fitting.data import read_data
 from gumdrop.tables.fitting.fit import fit_table
-from gumdrop.tables.fitting.settings import FitSettings, Reading
+from gumdrop.tables.fitting.settings import FitSettings
 from gumdrop.tables.fitting.train import train_until_stopped
 from gumdrop.tables.notes import repeated_note
+from gumdrop.tables.reading.declared import Reading
 
 from builders.tables import QUICK, write_table
 

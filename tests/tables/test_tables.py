@@ -18,6 +18,7 @@ from gumdrop.tables.fitting.settings import FitSettings
 from gumdrop.tables.info import _what, rates_in_words
 from gumdrop.tables.model_file import checksum_of, save_model
 from gumdrop.tables.prediction import predict_frame
+from gumdrop.tables.reading.declared import Reading
 from gumdrop.tables.results import Rate
 from gumdrop.tables.schema.inference import infer_schema
 from gumdrop.tables.schema.schema import Target
@@ -155,9 +156,9 @@ def test_classification(classification) -> None:
 )
 def test_the_class_that_is_looked_for(labels, given, sought):
     frame = pd.DataFrame({"x": range(12), "y": labels * 4})
-    assert infer_schema(frame, "y", positive=given).target.sought == sought
+    assert infer_schema(frame, "y", Reading(positive=given)).target.sought == sought
     with pytest.raises(TableError, match="--positive maybe is"):
-        infer_schema(frame, "y", positive="maybe")
+        infer_schema(frame, "y", Reading(positive="maybe"))
 
 
 def test_the_probability_of_the_rarer_class_is_scored_as_a_ranking(classification) -> None:

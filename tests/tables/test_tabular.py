@@ -12,6 +12,7 @@ import pytest
 
 from gumdrop.tables import TableError
 from gumdrop.tables import read_table as read
+from gumdrop.tables.reading.declared import Reading
 from gumdrop.tables.schema.columns import CategoryColumn
 from gumdrop.tables.schema.inference import infer_schema
 from gumdrop.tables.schema.schema import TableSchema
@@ -93,7 +94,7 @@ def test_long_integers_keep_their_digits_beside_missing_cells(tmp_path):
     assert frame["size"].tolist() == [1e300] * 3
     assert frame["huge"].astype(float).tolist() == [2.0**70] * 3
     many = pd.concat([frame.assign(size=[1.0, 2.0, 3.5])] * 4)
-    schema = infer_schema(many.assign(y=np.arange(12.0)), "y", drop=["huge"])
+    schema = infer_schema(many.assign(y=np.arange(12.0)), "y", Reading(drop=("huge",)))
     assert schema.encode_inputs(many).missing == {"id": 4}
 
 
@@ -285,10 +286,10 @@ def test_the_task_follows_from_the_target(values, task, classes):
 
 def test_task_overrides_the_rule():
     frame = houses(score=np.arange(ROWS) % 2, grade=np.arange(ROWS) % 4 + 3)
-    assert infer_schema(frame, "score", task="regression").target.std == pytest.approx(0.5)
-    assert infer_schema(frame, "grade", task="classification").target.classes == ("3", "4", "5", "6")
+    assert infer_schema(frame, "score", Reading(task="regression")).target.std == pytest.approx(0.5)
+    assert infer_schema(frame, "grade", Reading(task="classification")).target.classes == ("3", "4", "5", "6")
     with pytest.raises(ValueError, match='`task` must be "regression" or "classification", got \'rank\''):
-        infer_schema(frame, "score", task="rank")
+        infer_schema(frame, "score", Reading(task="rank"))
 
 
 def test_class_indices_follow_the_classes():
@@ -328,7 +329,7 @@ def test_inputs_that_cannot_be_used_are_refused_until_dropped(column, message):
     frame = houses(**column)
     with pytest.raises(TableError, match=message):
         infer_schema(frame, "price")
-    assert infer_schema(frame, "price", drop=list(column)).num_features == 5
+    assert infer_schema(frame, "price", Reading(drop=tuple(column))).num_features == 5
 
 
 def test_text_that_rarely_repeats_is_refused_and_text_that_repeats_is_not():
@@ -361,7 +362,7 @@ def test_ranges_and_short_codes_are_categories_not_dates():
 )
 def test_targets_that_cannot_be_learned_are_refused(values, options, message):
     with pytest.raises(TableError, match=message):
-        infer_schema(houses(y=values), "y", **options)
+        infer_schema(houses(y=values), "y", Reading(**options))
 
 
 def test_absent_columns_are_named_with_near_matches():
@@ -369,7 +370,7 @@ def test_absent_columns_are_named_with_near_matches():
     with pytest.raises(TableError, match=r"no column 'Prize' \(did you mean price\?\); its columns are: age, rooms"):
         infer_schema(frame, "Prize")
     with pytest.raises(TableError, match="no column 'zzz'; its columns"):
-        infer_schema(frame, "price", drop=["zzz"])
+        infer_schema(frame, "price", Reading(drop=("zzz",)))
     with pytest.raises(TableError, match=r"no column 'age' \(did you mean AGE\?\), 'town'"):
         infer_schema(frame, "price").encode_inputs(frame[["age", "rooms"]].rename(columns={"age": "AGE"}))
     with pytest.raises(TableError, match="no column 'price'"):
@@ -381,9 +382,9 @@ def test_tables_with_nothing_to_learn_from_are_refused():
     with pytest.raises(TableError, match="9 rows: add some, at least 10"):
         infer_schema(frame.iloc[:9], "price")
     with pytest.raises(TableError, match="no input column is left"):
-        infer_schema(frame, "price", drop=["age", "rooms", "town"])
+        infer_schema(frame, "price", Reading(drop=("age", "rooms", "town")))
     with pytest.raises(TableError, match="'price' is the target: take it out of `--drop`"):
-        infer_schema(frame, "price", drop=["price"])
+        infer_schema(frame, "price", Reading(drop=("price",)))
     twice = pd.concat([frame, frame[["age"]]], axis=1)
     with pytest.raises(TableError, match="several columns named age"):
         infer_schema(twice, "price")
@@ -478,7 +479,7 @@ def test_targets_that_numbers_cannot_hold_are_named_before_training(scale, shift
     wave = np.where(np.arange(30) % 2 == 0, 1.0, -1.0)
     frame = pd.DataFrame({"x": range(30), "y": scale * wave + shift})
     with pytest.raises(TableError, match=words) if words else contextlib.nullcontext():
-        infer_schema(frame, "y", task="regression")
+        infer_schema(frame, "y", Reading(task="regression"))
 
 
 @pytest.mark.parametrize("day", ["1492-10-12", "9999-12-31"])

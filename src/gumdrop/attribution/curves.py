@@ -124,14 +124,14 @@ def _places(inputs: Tensor, relevance: Tensor, layout: Layout) -> Tensor:
     return layout.gather(relevance)
 
 
-def _ranks(places: Tensor, seed: int) -> Tensor:
+def _ranks(relevance: Tensor, seed: int) -> Tensor:
     """Rank of each place, 0 for the most relevant; equal ones in random order, not in that of reading."""
-    flat = places.flatten(1)
+    flat = relevance.flatten(1)
     shuffle = torch.randperm(flat.shape[1], generator=torch.Generator().manual_seed(seed)).to(flat.device)
     order = shuffle[flat[:, shuffle].argsort(dim=1, descending=True, stable=True)]
     ranks = torch.empty_like(order)
     ranks.scatter_(1, order, torch.arange(flat.shape[1], device=flat.device).expand_as(order).contiguous())
-    return ranks.reshape(places.shape)
+    return ranks.reshape(relevance.shape)
 
 
 @dataclass(frozen=True, eq=False)

@@ -23,7 +23,7 @@ NEIGHBOURHOOD = 0.1
 def blur(inputs: Tensor, layout: Layout, *, sigma: float | None = None) -> Tensor:
     """Blur along the places of inputs by a Gaussian, mirrored at the borders; by default a tenth of the least side."""
     sigma = BLUR_SHARE * min(layout.grid(inputs)) if sigma is None else sigma
-    for dim in layout.places:
+    for dim in layout.dims:
         size = inputs.shape[dim]
         radius = min(math.ceil(3 * sigma), size - 1)
         steps = torch.arange(-radius, radius + 1, device=inputs.device, dtype=inputs.dtype)
@@ -42,13 +42,13 @@ def _noise(inputs: Tensor, generator: Generator) -> Tensor:
 
 def _uniform(inputs: Tensor, layout: Layout, generator: Generator) -> Tensor:
     """Uniform between the minimum and the maximum of each channel of the input."""
-    low, high = inputs.amin(dim=layout.places, keepdim=True), inputs.amax(dim=layout.places, keepdim=True)
+    low, high = inputs.amin(dim=layout.dims, keepdim=True), inputs.amax(dim=layout.dims, keepdim=True)
     return low + (high - low) * _noise(inputs, generator)
 
 
 def _normal(inputs: Tensor, layout: Layout, generator: Generator) -> Tensor:
     """Normal with the mean and the standard deviation of each channel of the input."""
-    std, mean = torch.std_mean(inputs, dim=layout.places, keepdim=True, correction=0)
+    std, mean = torch.std_mean(inputs, dim=layout.dims, keepdim=True, correction=0)
     # A uniform draw can be exactly 0: half a step of float32 keeps its normal quantile finite.
     normal = torch.special.ndtri(_noise(inputs, generator).float().clamp(min=2**-25))
     return mean + std * normal.to(inputs.dtype)
@@ -64,14 +64,14 @@ def _local_shuffle(inputs: Tensor, layout: Layout, generator: Generator) -> Tens
         jump = uniform_noise(grid, generator=generator).mul(2 * reach + 1).floor().long() - reach
         index.append(sent((position + jump).clamp(0, size - 1), inputs.device))
     selection: list[slice | Tensor] = [slice(None)] * inputs.ndim
-    for dim, values in zip(layout.places, index, strict=True):
+    for dim, values in zip(layout.dims, index, strict=True):
         selection[dim] = values
     return inputs[tuple(selection)]  # places are neighbouring dimensions, so they stay where they are
 
 
 FIXED: dict[str, Callable[[Tensor, Layout], Tensor]] = {
     "blur": blur,
-    "mean": lambda inputs, layout: inputs.mean(dim=layout.places, keepdim=True).expand_as(inputs),
+    "mean": lambda inputs, layout: inputs.mean(dim=layout.dims, keepdim=True).expand_as(inputs),
     "zeros": lambda inputs, layout: torch.zeros_like(inputs),
 }
 RANDOM: dict[str, Callable[[Tensor, Layout, Generator], Tensor]] = {

@@ -21,7 +21,7 @@ class Layout:
     name: LayoutName
     shape: str
     """The dimensions of an input, for messages."""
-    places: tuple[int, ...]
+    dims: tuple[int, ...]
     """The dimensions that a mask has values for; the others, save rows, share them."""
     ordered: bool = True
     """Whether places have neighbours, so that masks can be coarse, smooth and boxed."""
@@ -34,11 +34,11 @@ class Layout:
     @property
     def shared(self) -> list[int]:
         """The dimensions of what is at one place."""
-        return [dim for dim in range(1, self.ndim) if dim not in self.places]
+        return [dim for dim in range(1, self.ndim) if dim not in self.dims]
 
     def grid(self, inputs: Tensor) -> tuple[int, ...]:
         """Number of places along each dimension of a mask."""
-        return tuple(inputs.shape[dim] for dim in self.places)
+        return tuple(inputs.shape[dim] for dim in self.dims)
 
     def spread(self, masks: Tensor, grid: Sequence[int]) -> Tensor:
         """Up-sample masks, ``(R, *cells)``, to the places of a grid, in a shape that broadcasts with the input."""

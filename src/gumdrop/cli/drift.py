@@ -4,7 +4,7 @@ from functools import partial
 from pathlib import Path
 
 from gumdrop.cli.flags import Flag, Json
-from gumdrop.cli.places import check_free, table_name
+from gumdrop.cli.paths import check_free, table_name
 from gumdrop.tables.errors import TableError
 from gumdrop.tables.folders import model_folder
 from gumdrop.tables.plain import plain

@@ -4,7 +4,7 @@ from functools import partial
 from pathlib import Path
 
 from gumdrop.cli.flags import Flag, Fraction, Json
-from gumdrop.cli.places import check_free, table_name, with_coverage
+from gumdrop.cli.paths import check_free, table_name, with_coverage
 from gumdrop.tables.folders import model_folder
 from gumdrop.tables.plain import plain
 from gumdrop.tables.reading.source import check_early
@@ -47,10 +47,10 @@ def evaluate(
     from gumdrop.tables.results import RESULTS_FILE, read_results
     from gumdrop.views.info import show_evaluation
 
-    def write(place: Path) -> None:
+    def write(path: Path) -> None:
         from gumdrop.views.predicted import write_evaluation  # matplotlib
 
-        write_evaluation(model, predicted, frame, rows, place, name=table_name(table), fitted=fitted)
+        write_evaluation(model, predicted, frame, rows, path, name=table_name(table), fitted=fitted)
 
     model = with_coverage(loaded := load_table_model(whole), coverage)
     predicted, frame, rows = predict_known(model, table)

@@ -4,7 +4,7 @@ from functools import partial
 from pathlib import Path
 
 from gumdrop.cli.flags import Count, Flag, Json
-from gumdrop.cli.places import check_free, stem
+from gumdrop.cli.paths import check_free, stem
 from gumdrop.tables.errors import STDIN
 from gumdrop.tables.folders import model_folder
 from gumdrop.tables.plain import plain
@@ -45,8 +45,8 @@ def explain(
     """
     voice = Voice(machine)
     name = folder.resolve().name if table is None else "rows" if str(table) == STDIN else stem(table)
-    place = None if machine and out is None else out or Path(f"{name}.explained.html")
-    check_free(place, table or Path(STDIN), overwrite)
+    path = None if machine and out is None else out or Path(f"{name}.explained.html")
+    check_free(path, table or Path(STDIN), overwrite)
     whole = model_folder(folder, voice.say)
     for given in filter(None, (table, against)):
         check_early(given)
@@ -66,4 +66,4 @@ def explain(
         notify=voice.say,
     )
     told = {"command": "explain", "folder": str(folder), **plain(explanation)}
-    voice.answer(told, partial(show_explanation, explanation=explanation), place, partial(write_page, explanation))
+    voice.answer(told, partial(show_explanation, explanation=explanation), path, partial(write_page, explanation))

@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Literal
 
 from gumdrop.cli.flags import Count
-from gumdrop.cli.places import check_free
+from gumdrop.cli.paths import check_free
 from gumdrop.tables.errors import STDIN
 from gumdrop.tables.folders import model_folder
 from gumdrop.views.terminal import Voice, say
@@ -37,8 +37,8 @@ def export(
     from gumdrop.export.model import export_table
     from gumdrop.tables.model_file import load_table_model
 
-    place = out or Path(folder.resolve().name + FORMATS[to])
-    check_free(place, Path(STDIN), overwrite)
+    path = out or Path(folder.resolve().name + FORMATS[to])
+    check_free(path, Path(STDIN), overwrite)
     model = load_table_model(whole)
-    export_table(model, place, to=to, variant=variant, num_samples=num_samples)
-    say(f"{folder} -> {place}  ({place.stat().st_size / 1024:.0f} KB; run twice and compared with the model)")
+    export_table(model, path, to=to, variant=variant, num_samples=num_samples)
+    say(f"{folder} -> {path}  ({path.stat().st_size / 1024:.0f} KB; run twice and compared with the model)")

@@ -8,9 +8,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from gumdrop.cli.flags import FIELDS, Flag, Json
-from gumdrop.cli.places import stem
+from gumdrop.cli.paths import stem
 from gumdrop.tables.errors import STDIN
-from gumdrop.tables.fitting.settings import FitSettings, Reading
+from gumdrop.tables.fitting.settings import FitSettings
+from gumdrop.tables.reading.declared import Reading
 from gumdrop.tables.reading.source import check_early, check_named
 from gumdrop.views.terminal import Voice
 
@@ -51,7 +52,7 @@ def fit(
     """
     from gumdrop.tables.fitting.folder import check_out
 
-    place = out or Path("table" if str(table) == STDIN else stem(table))
+    path = out or Path("table" if str(table) == STDIN else stem(table))
     check_named(table, target)
     if not settings.stream:
         whole = [target] if reading.lower is None else []
@@ -59,7 +60,7 @@ def fit(
         check_early(table, [*whole, *reading.known, *reading.drop, *reading.categories, *grouped])
     if settings.test is not None:
         check_early(settings.test)
-    check_out(place, overwrite=overwrite)
+    check_out(path, overwrite=overwrite)
 
     from gumdrop.tables.fitting.fit import fit_table  # torch and all: what can be refused was
     from gumdrop.views.report import write_report
@@ -68,18 +69,18 @@ def fit(
     made: list[FitResults] = []
 
     def finish(results: FitResults, folder: Path) -> None:
-        write_report(folder, results, name=place.resolve().name)
+        write_report(folder, results, name=path.resolve().name)
         made.append(results)
 
     told: dict[str, Any] = {"overwrite": overwrite, "progress": not quiet, "notify": voice.say, "finish": finish}
-    fit_table(table, target, place, reading=reading, settings=settings, **told)
+    fit_table(table, target, path, reading=reading, settings=settings, **told)
     if not made:  # another process of this fit writes and tells
         return 0
-    voice.answer(_told(made[0], place) if machine else {}, partial(_show, results=made[0], place=place))
-    return _stopped(voice, made[0].stopped, place)
+    voice.answer(_told(made[0], path) if machine else {}, partial(_show, results=made[0], path=path))
+    return _stopped(voice, made[0].stopped, path)
 
 
-def _show(voice: Voice, results: FitResults, place: Path) -> None:
+def _show(voice: Voice, results: FitResults, path: Path) -> None:
     """Show the scores and what to do next."""
     from gumdrop.views.info import show_scores
     from gumdrop.views.report import verdict_words
@@ -87,23 +88,23 @@ def _show(voice: Voice, results: FitResults, place: Path) -> None:
     show_scores(voice, results)
     if results.curves is None:
         voice.say(verdict_words(results))
-    voice.say(f"Look at  {place / 'report.html'}")
-    voice.say(f"Predict  gumdrop predict {shlex.quote(str(place))} NEW.csv")
+    voice.say(f"Look at  {path / 'report.html'}")
+    voice.say(f"Predict  gumdrop predict {shlex.quote(str(path))} NEW.csv")
 
 
-def _told(results: FitResults, place: Path) -> dict[str, object]:
+def _told(results: FitResults, path: Path) -> dict[str, object]:
     """What a machine needs of the results."""
     keys = ("task", "target", "table", "scores", "paired", "rates", "rates_note", "stopped", "notes", "seconds")
     known = results.to_json()
-    folder = {"command": "fit", "folder": str(place), "report": str(place / "report.html")}
+    folder = {"command": "fit", "folder": str(path), "report": str(path / "report.html")}
     return folder | {key: known[key] for key in keys}
 
 
-def _stopped(voice: Voice, stopped: Stopped | None, place: Path) -> int:
+def _stopped(voice: Voice, stopped: Stopped | None, path: Path) -> int:
     """Exit status of a fit, with words on what an interruption cost."""
     if stopped is None:
         return 0
     early = stopped.done < stopped.planned
     what = f"after {stopped.done} of {stopped.planned} epochs" if early else "before the comparison with other dropout"
-    voice.say(f"Stopped {what}: {place} holds the model as it was then; the same command goes on from there")
+    voice.say(f"Stopped {what}: {path} holds the model as it was then; the same command goes on from there")
     return 130

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from gumdrop.cli.flags import Count, Flag, Json
-from gumdrop.cli.places import check_free
+from gumdrop.cli.paths import check_free
 from gumdrop.views.terminal import Voice
 
 if TYPE_CHECKING:

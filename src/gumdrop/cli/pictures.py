@@ -67,10 +67,10 @@ def explain_image(
         seed=seed,
         show_progress=not quiet,
     )
-    place = out or image.with_suffix(".explained.png")
-    draw_explanation(explanation, place, normalisation=normalisation)
+    path = out or image.with_suffix(".explained.png")
+    draw_explanation(explanation, path, normalisation=normalisation)
     _say(explanation)
-    say(f"Look at  {place}")
+    say(f"Look at  {path}")
 
 
 def _say(explanation: Explanation) -> None:

@@ -85,9 +85,9 @@ def settle(ensemble: Ensemble, rows: Rows, held_out: list[Tensor], seed: int, *,
     After that the noise is corrected for the spread of the members, if the ensemble ``is_kept``.
     """
     folds = members_of_folds(held_out)
-    places = [held_out[members[0]][:MOST_ROWS] for members in folds]
-    outside = [_outside(ensemble, members, rows, fold, seed) for members, fold in zip(folds, places, strict=True)]
-    seen, prediction = torch.cat(places), type(outside[0]).joined(outside)
+    indices = [held_out[members[0]][:MOST_ROWS] for members in folds]
+    outside = [_outside(ensemble, members, rows, fold, seed) for members, fold in zip(folds, indices, strict=True)]
+    seen, prediction = torch.cat(indices), type(outside[0]).joined(outside)
     if isinstance(ensemble, RegressionEnsemble):
         assert isinstance(prediction, RegressionPrediction)
         scores = _fit_noise(ensemble, rows, seen, prediction, folds, seed, is_kept=is_kept)

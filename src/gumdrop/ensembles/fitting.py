@@ -199,7 +199,7 @@ def fit_streamed_ensemble(
     batch_size, passes = stream_schedule(rows.num_rows, batch_size=settings.batch_size, passes=settings.epochs)
     count, epochs = settings.members_for(rows.num_rows), passes * rows.epochs_of_a_pass
     seeds = torch.randint(2**31, (count,), generator=torch.Generator().manual_seed(settings.seed)).tolist()
-    place = None if checkpoint is None else Path(checkpoint)
+    path = None if checkpoint is None else Path(checkpoint)
     for i, seed in enumerate(seeds):
         with torch.random.fork_rng(devices=[]):
             torch.random.default_generator.manual_seed(seed)
@@ -211,7 +211,7 @@ def fit_streamed_ensemble(
                 likelihood=likelihood,
                 validation=(held_out.x, held_out.y),
                 num_data=rows.num_rows,
-                checkpoint=place and place.with_name(f"{place.stem}-{i}{place.suffix}"),
+                checkpoint=path and path.with_name(f"{path.stem}-{i}{path.suffix}"),
                 progress=part_of(progress, "network", i + 1, count),
                 settings=replace(settings, seed=seed).of_members(likelihood, epochs=epochs, batch_size=batch_size),
             )

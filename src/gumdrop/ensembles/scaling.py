@@ -72,8 +72,8 @@ class Scaling:
     def decoded(self, seen: Tensor) -> Tensor:
         """Targets in their units, shape (N, D), of what networks see of them."""
         values = self.scale.from_gaussian(seen * self.spread + self.center)
-        for place, atom in enumerate(self.scale.atoms, 1):
-            values = torch.where(seen[:, 1:] == place, atom, values[:, :1])
+        for index, atom in enumerate(self.scale.atoms, 1):
+            values = torch.where(seen[:, 1:] == index, atom, values[:, :1])
         return values
 
     def log_prob(self, prediction: RegressionPrediction, seen: Tensor) -> Tensor:

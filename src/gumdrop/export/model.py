@@ -158,7 +158,7 @@ def _write(
 ) -> Path:
     """Trace a graph, build the file, compare it with the model, and only then leave it in its place."""
     _check_choice("to", to, tuple(FORMATS))
-    place = Path(path)
+    path = Path(path)
     if graph.variant == "noise":
         generator = torch.Generator().manual_seed(0)
         inputs = [*inputs, torch.rand(graph.num_samples, graph.num_noise, generator=generator)]
@@ -168,9 +168,9 @@ def _write(
         names = output_names(program)
         content, run = build(program, graph, to, metadata | _described(graph, names))
         check(run, graph, inputs, names)
-    with replacing(place, "wb") as file:
+    with replacing(path, "wb") as file:
         file.write(content)
-    return place
+    return path
 
 
 def _described(graph: Graph, outputs: list[str]) -> dict[str, object]:

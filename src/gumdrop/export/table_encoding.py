@@ -50,18 +50,18 @@ class TableEncoder(nn.Module):
         labels: list[tuple[float, ...]] = []
         cycles: list[tuple[float, ...]] = []
         for source, (column, group) in enumerate(zip(schema.columns, schema.groups, strict=True)):
-            place = group.start
+            first = group.start
             if isinstance(column, CategoryColumn):
                 missing = column.categories.index("") if "" in column.categories else -1
-                labels += [(source, place + code, code, missing) for code in range(len(column.categories))]
+                labels += [(source, first + code, code, missing) for code in range(len(column.categories))]
                 continue
-            numbers.append((source, place, column.mean, column.std, column.median))
+            numbers.append((source, first, column.mean, column.std, column.median))
             if column.cycle is not None:
-                cycles.append((source, place + 1, CYCLES[column.cycle].length, False))
+                cycles.append((source, first + 1, CYCLES[column.cycle].length, False))
             for i, part in enumerate(column.parts or ()):
-                cycles.append((source, place + 1 + 2 * i, PERIODS[part], part == "weekday"))
-        places = [row[1] for row in numbers + labels + cycles] + [row[1] + 1 for row in cycles]
-        self.register_buffer("order", torch.tensor(places).argsort())
+                cycles.append((source, first + 1 + 2 * i, PERIODS[part], part == "weekday"))
+        columns = [row[1] for row in numbers + labels + cycles] + [row[1] + 1 for row in cycles]
+        self.register_buffer("order", torch.tensor(columns).argsort())
         self.tables = {name: rows for name, rows in zip(ENCODE, (numbers, labels, cycles), strict=True) if rows}
         for name, rows in self.tables.items():
             sources, _, *constants = torch.tensor(rows, dtype=torch.float64).unbind(dim=1)

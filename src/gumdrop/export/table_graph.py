@@ -64,8 +64,8 @@ class ScaledMoments(nn.Module):
         super().__init__()
         self.scaling = ensemble.scaling
         self.register_buffer("tails", ensemble.noise.tail_factors(num_draws))
-        places = (torch.arange(QUANTILES, dtype=torch.float64) + 0.5) / QUANTILES
-        normal = torch.special.ndtri(places)
+        levels = (torch.arange(QUANTILES, dtype=torch.float64) + 0.5) / QUANTILES
+        normal = torch.special.ndtri(levels)
         self.register_buffer("quantiles", (normal / normal.std(correction=0)).float().view(-1, 1, 1))
 
     def forward(self, means: Tensor, variances: Tensor, logits: Tensor) -> RegressionPrediction:
@@ -196,13 +196,13 @@ class TableGraph(Graph):
         return value.double() if self.table.schema.target.needs_float64 else value
 
     def _one_draw(self, x: Tensor, outputs: Tensor, uniform: Tensor) -> dict[str, Tensor]:
-        place = (uniform[0] * (len(self.members) * TAILS)).long()
-        chosen = outputs.index_select(0, place // TAILS)
+        index = (uniform[0] * (len(self.members) * TAILS)).long()
+        chosen = outputs.index_select(0, index // TAILS)
         if self.noise is None:
             return {"probabilities": torch.softmax(chosen[0], dim=-1)}
         # The noise depends on the mean of the mixture, which one draw does not know: that without dropout stands in.
         means = [gaussian_parts(member.undropped((x,)).unsqueeze(0), PLAIN_NOISE)[0][0] for member in self._draws()]
-        factor = self.noise(x, torch.stack(means).mean(0)) * self.tails.index_select(0, place % TAILS)[0]
+        factor = self.noise(x, torch.stack(means).mean(0)) * self.tails.index_select(0, index % TAILS)[0]
         mean, variance = gaussian_parts(chosen, PLAIN_NOISE)
         variance = variance * factor
         if self.scaled is not None:

@@ -62,8 +62,8 @@ class _Asking(TorchFunctionMode):
         output = func(*args, **kwargs)
         if func not in ASKED:
             return output
-        place, name = ASKED[func]
-        site = self._site_of(kwargs.get(name, args[place] if len(args) > place else None))
+        position, name = ASKED[func]
+        site = self._site_of(kwargs.get(name, args[position] if len(args) > position else None))
         return output if site is None else self._dropped(site, output)
 
     def _dropped(self, site: DropInPlace, x: Tensor) -> Tensor:

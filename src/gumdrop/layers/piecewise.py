@@ -103,5 +103,5 @@ def _edges(column: Tensor, most: int) -> Tensor:
         return values[:0]
     if len(values) <= most + 1:
         return values
-    places = torch.linspace(0, 1, most + 1, dtype=column.dtype)
-    return torch.quantile(column, places).unique()
+    levels = torch.linspace(0, 1, most + 1, dtype=column.dtype)
+    return torch.quantile(column, levels).unique()

@@ -81,8 +81,8 @@ def bernoulli_nll(logits: Tensor, target: Tensor) -> Tensor:
 def masses(probabilities: Tensor) -> tuple[Tensor, Tensor]:
     """Mass of all classes more probable than each, and with it, (N, C, ...); of equal ones the first is first."""
     ordered, order = probabilities.sort(dim=1, descending=True, stable=True)
-    up_to, place = ordered.cumsum(1), order.argsort(1)
-    return (up_to - ordered).gather(1, place), up_to.gather(1, place)
+    up_to, rank = ordered.cumsum(1), order.argsort(1)
+    return (up_to - ordered).gather(1, rank), up_to.gather(1, rank)
 
 
 def _reach(mass: Tensor) -> Tensor:
@@ -230,9 +230,9 @@ class Categorical(Likelihood):
         if output.ndim != 2 or changes(self.temperature):
             return super().slope(output, target)
         _check_classes(output, target)
-        log_p, places = torch.log_softmax(output, dim=1), target.long().unsqueeze(1)
-        nll = -log_p.gather(1, places).squeeze(1)
-        return nll, log_p.exp().scatter_add_(1, places, -torch.ones_like(nll).unsqueeze(1))
+        log_p, index = torch.log_softmax(output, dim=1), target.long().unsqueeze(1)
+        nll = -log_p.gather(1, index).squeeze(1)
+        return nll, log_p.exp().scatter_add_(1, index, -torch.ones_like(nll).unsqueeze(1))
 
     def log_probabilities(self, logits: Tensor) -> Tensor:
         """Turn what a network returned in some draws into log probabilities of the classes.

@@ -58,7 +58,7 @@ class ConformalLevels:
         """
         if not len(conformity):
             raise ValueError("`conformity` must hold at least one row that the model has not seen")
-        return cls(*(each.T.sort(1).values for each in _places(conformity)))
+        return cls(*(each.T.sort(1).values for each in _positions(conformity)))
 
     def reach(self, coverage: float) -> Tensor:
         """How far out a central interval must reach.
@@ -106,9 +106,9 @@ class ConformalLevels:
         """
         central, signed = self.central, self.signed
         ranks = torch.arange(1, central.shape[1] + 1, dtype=central.dtype) / (central.shape[1] + 1)
-        for reach, place in zip(*_places(conformity), strict=True):
+        for reach, position in zip(*_positions(conformity), strict=True):
             central = _moved(central, reach, ranks).clamp(min=0)
-            signed = _moved(signed, place, ranks)
+            signed = _moved(signed, position, ranks)
         return ConformalLevels(central, signed)
 
 
@@ -131,7 +131,7 @@ def rank_of(count: int, coverage: float, name: str = "coverage") -> int:
     return rank
 
 
-def _places(conformity: Tensor) -> tuple[Tensor, Tensor]:
+def _positions(conformity: Tensor) -> tuple[Tensor, Tensor]:
     """How far out, and where, targets stand, (n, D) each; an atom is where its middle is."""
     before, up_to = conformity.double().unbind(-1)
     apart = torch.where((before < 0) & (up_to > 0), 0.0, torch.minimum(before.abs(), up_to.abs()))
@@ -143,8 +143,8 @@ def normal_quantile(probability: Tensor) -> Tensor:
     return torch.special.ndtri(probability.double().clamp(0, 1)).clamp(-FAR, FAR)
 
 
-def _moved(levels: Tensor, place: Tensor, ranks: Tensor) -> Tensor:
-    return (levels + STEP * ((place[:, None] > levels).to(levels) - (1 - ranks))).sort(1).values
+def _moved(levels: Tensor, position: Tensor, ranks: Tensor) -> Tensor:
+    return (levels + STEP * ((position[:, None] > levels).to(levels) - (1 - ranks))).sort(1).values
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -191,11 +191,11 @@ class ConformalPrediction(PredictionOnLevels, NumberPrediction):
         predictive standard deviation. The draws must have been kept.
         """
         up_to = self.cdf(target)
-        places = normal_quantile(torch.stack([up_to - self._mass_at(target), up_to], dim=-1))
-        far = (places.abs() == FAR).flatten(1).any(1).nonzero()[:, 0]
+        scores = normal_quantile(torch.stack([up_to - self._mass_at(target), up_to], dim=-1))
+        far = (scores.abs() == FAR).flatten(1).any(1).nonzero()[:, 0]
         if len(far):
-            places[far] += self.rows(far)._beyond(target[far]).unsqueeze(-1) * (places[far].abs() == FAR)
-        return places
+            scores[far] += self.rows(far)._beyond(target[far]).unsqueeze(-1) * (scores[far].abs() == FAR)
+        return scores
 
     def _beyond(self, target: Tensor) -> Tensor:
         """How many standard deviations observations lie beyond `FAR`, shape (N, D)."""

@@ -61,10 +61,10 @@ def log_mass(means: Tensor, scale: TargetScale, lower: Tensor, upper: Tensor) ->
 
 def below(means: Tensor, scale: TargetScale, value: Tensor) -> Tensor:
     """Probability of what is below a value, (N, 1)."""
-    place, counts = (value.double() - scale.least) / scale.step + 0.5, counted(means, scale)
-    count = place.floor().clamp(min=0)
+    position, counts = (value.double() - scale.least) / scale.step + 0.5, counted(means, scale)
+    count = position.floor().clamp(min=0)
     before, up_to = counts.cdf(count - 1), counts.cdf(count)
-    return (before + (place - count).clamp(0.0, 1.0) * (up_to - before)).to(means)
+    return (before + (position - count).clamp(0.0, 1.0) * (up_to - before)).to(means)
 
 
 def quantile(means: Tensor, scale: TargetScale, probability: float | Tensor) -> Tensor:

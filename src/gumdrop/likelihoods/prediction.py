@@ -26,23 +26,23 @@ class Prediction(ABC):
         values = {field.name: getattr(self, field.name) for field in fields(self) if field.name not in self.of_all_rows}
         return {name: value for name, value in values.items() if isinstance(value, Tensor)}
 
-    def rows(self, places: Tensor) -> Self:
+    def rows(self, indices: Tensor) -> Self:
         """Pick rows.
 
         Args:
-            places: Their numbers.
+            indices: Their numbers.
 
         Returns:
             The prediction of these rows.
         """
         parts = self._tensors().items()
-        return replace(self, **{name: part.index_select(int(name in self.by_draw), places) for name, part in parts})
+        return replace(self, **{name: part.index_select(int(name in self.by_draw), indices) for name, part in parts})
 
-    def with_rows(self, places: Tensor, other: Self) -> Self:
+    def with_rows(self, indices: Tensor, other: Self) -> Self:
         """Put the rows of another prediction in the place of some.
 
         Args:
-            places: Numbers of these rows.
+            indices: Numbers of these rows.
             other: A prediction of as many rows, with the same number of draws.
 
         Returns:
@@ -51,7 +51,7 @@ class Prediction(ABC):
         parts = self._tensors().items()
         return replace(
             self,
-            **{name: part.index_copy(int(name in self.by_draw), places, getattr(other, name)) for name, part in parts},
+            **{name: part.index_copy(int(name in self.by_draw), indices, getattr(other, name)) for name, part in parts},
         )
 
     @classmethod

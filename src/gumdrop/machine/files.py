@@ -28,27 +28,27 @@ def replacing(path: str | os.PathLike[str], mode: str = "w") -> Iterator[IO[Any]
         'whole'
     """
     check_file(path)
-    place = followed(path)
+    target = followed(path)
     words = f"the disk is full, so {path} is not written, and what was there before still is; make room"
-    partial = place.with_name(f"{place.name}.{os.getpid()}.partial")
+    partial = target.with_name(f"{target.name}.{os.getpid()}.partial")
     with saying_that_the_disk_is_full(words):
-        place.parent.mkdir(parents=True, exist_ok=True)
-        _sweep(place)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        _sweep(target)
         try:
             with partial.open(mode, encoding=None if "b" in mode else "utf-8") as file:
                 yield file
-            partial.replace(place)
+            partial.replace(target)
         except BaseException:
             partial.unlink(missing_ok=True)
             raise
 
 
-def _sweep(place: Path) -> None:
+def _sweep(target: Path) -> None:
     """Remove the parts of a file that processes of this machine began to write, and are no more."""
     if os.name != "posix":  # where asking for a process could end it
         return
-    for path in place.parent.glob(f"{glob.escape(place.name)}.*.partial"):
-        number = path.name.removeprefix(f"{place.name}.").removesuffix(".partial")
+    for path in target.parent.glob(f"{glob.escape(target.name)}.*.partial"):
+        number = path.name.removeprefix(f"{target.name}.").removesuffix(".partial")
         if (
             number.isascii()
             and number.isdigit()
@@ -76,10 +76,10 @@ def followed(path: str | os.PathLike[str]) -> Path:
 
 def check_file(path: str | os.PathLike[str]) -> None:
     """Refuse to write a file where there is a folder, a device or a pipe."""
-    place = Path(path)
-    if place.exists() and not place.is_file():
-        what = "a folder" if place.is_dir() else "a device or a pipe"
-        raise FileExistsError(f"{place} is {what}, and not a file that can be replaced; name another one")
+    target = Path(path)
+    if target.exists() and not target.is_file():
+        what = "a folder" if target.is_dir() else "a device or a pipe"
+        raise FileExistsError(f"{target} is {what}, and not a file that can be replaced; name another one")
 
 
 def disk_is_full(error: BaseException | None) -> bool:

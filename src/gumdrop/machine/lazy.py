@@ -7,7 +7,7 @@ from typing import Any
 
 
 def names_on_use(
-    package: str, places: Mapping[str, Collection[str]], rooms: Collection[str] = ()
+    package: str, modules: Mapping[str, Collection[str]], rooms: Collection[str] = ()
 ) -> Callable[[str], Any]:
     """Return the `__getattr__` of a package whose names, by module, cost time to import (PEP 562).
 
@@ -20,14 +20,14 @@ def names_on_use(
         >>> get("JSONDecoder"), get("encoder")
         (<class 'json.decoder.JSONDecoder'>, <module 'json.encoder' from ...>)
     """
-    place_of = {name: place for place, names in places.items() for name in names}
+    module_of = {name: module for module, names in modules.items() for name in names}
 
     def get(name: str) -> Any:
         if name in rooms:
             return import_module(f"{package}.{name}")
-        if name not in place_of:
+        if name not in module_of:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
-        value = getattr(import_module(place_of[name]), name)
+        value = getattr(import_module(module_of[name]), name)
         setattr(sys.modules[package], name, value)
         return value
 

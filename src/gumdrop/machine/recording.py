@@ -75,8 +75,8 @@ def steps_of(values: np.ndarray) -> Steps | None:
     if (size := _common_divisor(np.diff(common), TOLERANCE * span)) * CELLS_PER_LEVEL * len(distinct) < span:
         return None
     size = (common[-1] - common[0]) / round((common[-1] - common[0]) / size)  # of the sum of all errors
-    places = (distinct - common[0]) / size
-    on_grid = distinct[np.abs(places - np.rint(places)) < 2 * TOLERANCE * span / size]
+    positions = (distinct - common[0]) / size
+    on_grid = distinct[np.abs(positions - np.rint(positions)) < 2 * TOLERANCE * span / size]
     if len(on_grid) < ON_GRID * len(distinct):
         return None
     return Steps(float(size), float(on_grid[0]), float(on_grid[-1]))

@@ -79,17 +79,17 @@ def _by_quadrature(means: Tensor, variances: Tensor, scale: TargetScale, target:
 
 def _of_counts(means: Tensor, variances: Tensor, scale: TargetScale, target: Tensor) -> Tensor:
     """Integrate F^2 up to the target and (1 - F)^2 from there on, cell by cell, in each of which F is a line."""
-    place = (target.double() - scale.least) / scale.step + 0.5
-    total, before = (-place).clamp(min=0.0), torch.zeros_like(place)
+    position = (target.double() - scale.least) / scale.step + 0.5
+    total, before = (-position).clamp(min=0.0), torch.zeros_like(position)
     masses = scaled_mixture.counts_of(means, variances, scale).masses()
     for count, mass in zip(range(MOST_COUNTS), masses, strict=False):
-        share, up_to = (place - count).clamp(0.0, 1.0), before + mass.mean(0)
+        share, up_to = (position - count).clamp(0.0, 1.0), before + mass.mean(0)
         at = before + share * mass.mean(0)
         total += share * _mean_square(before, at) + (1 - share) * _mean_square(1 - at, 1 - up_to)
         before = up_to
-        if count >= place.max() and (1 - up_to < NO_MASS).all():
+        if count >= position.max() and (1 - up_to < NO_MASS).all():
             break
-    return ((total + (place - count - 1).clamp(min=0.0)) * scale.step).to(means)
+    return ((total + (position - count - 1).clamp(min=0.0)) * scale.step).to(means)
 
 
 def _mean_square(first: Tensor, last: Tensor) -> Tensor:

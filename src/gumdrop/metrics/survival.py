@@ -40,10 +40,10 @@ def kaplan_meier(times: Tensor, events: Tensor, at: Tensor, *, before: bool = Fa
         >>> kaplan_meier(torch.tensor([1.0, 2.0, 3.0]), torch.tensor([True, False, True]), torch.tensor([1.5, 3.0]))
         tensor([0.6667, 0.0000], dtype=torch.float64)
     """
-    distinct, place = times.double().unique(return_inverse=True)
+    distinct, index = times.double().unique(return_inverse=True)
     counts, seen = torch.zeros_like(distinct), torch.zeros_like(distinct)
-    counts.index_add_(0, place, torch.ones_like(times, dtype=torch.float64))
-    seen.index_add_(0, place, events.double())
+    counts.index_add_(0, index, torch.ones_like(times, dtype=torch.float64))
+    seen.index_add_(0, index, events.double())
     at_risk = counts.flip(0).cumsum(0).flip(0)
     steps = torch.cat([distinct.new_ones(1), (1 - seen / at_risk).cumprod(0)])
     return steps[torch.searchsorted(distinct, at.double().contiguous(), right=not before)]

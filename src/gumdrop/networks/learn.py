@@ -209,10 +209,10 @@ def _where(
 ) -> dict[str, Any]:
     """Device and dtype of the rates of a module, those of the weights around it, and the dimension of its examples."""
     weight = next(module.parameters(), None)
-    place = name
-    while weight is None and place:
-        place = place.rpartition(".")[0]
-        weight = next(model.get_submodule(place).parameters(), None)
+    path = name
+    while weight is None and path:
+        path = path.rpartition(".")[0]
+        weight = next(model.get_submodule(path).parameters(), None)
     batch_dim = 1 if id(module) in transposed or _matches(name, time_first) else 0
     dtype = torch.float64 if weight is not None and weight.dtype == torch.float64 else torch.float32
     return {"batch_dim": batch_dim, "device": None if weight is None else weight.device, "dtype": dtype}
@@ -230,9 +230,9 @@ def _calls_each_site_once(model: nn.Module) -> bool:
     """Tell whether a model is a chain of layers, none of which stands in it twice, so that each call is a pass."""
     if SITE in model._modules:
         return not isinstance(model._modules[SITE], InCode)
-    places = [m for _, m in model.named_modules(remove_duplicate=False) if isinstance(m, ConcreteDropout)]
+    sites = [m for _, m in model.named_modules(remove_duplicate=False) if isinstance(m, ConcreteDropout)]
     parts, count = [part for part in model.children() if sites_of(part)], len(sites_of(model))
-    return type(model) is nn.Sequential and count == len(places) and all(map(_calls_each_site_once, parts))
+    return type(model) is nn.Sequential and count == len(sites) and all(map(_calls_each_site_once, parts))
 
 
 def _listed(reasons: Mapping[str, str], most: int = 5) -> str:

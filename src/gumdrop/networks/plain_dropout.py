@@ -51,8 +51,8 @@ def start_rates(layers: Mapping[str, nn.Module], start: Mapping[str, float]) -> 
             _start_at(layer, start[name], between_layers=False)
         if isinstance(layer, nn.RNNBase) and layer.num_layers > 1 and 0 < layer.dropout < 1:
             _start_at(layer, layer.dropout, between_layers=True)
-            place = f"{name}.dropout".removeprefix(".")
-            between[place] = f"{name or 'the model'} starts from p = {layer.dropout:g} between its layers"
+            inner = f"{name}.dropout".removeprefix(".")
+            between[inner] = f"{name or 'the model'} starts from p = {layer.dropout:g} between its layers"
     return between
 
 

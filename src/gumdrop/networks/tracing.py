@@ -58,9 +58,9 @@ def dropout_neighbours(model: nn.Module, leaves: tuple[type[nn.Module], ...]) ->
                 seen.add(id(module))
                 yield neighbours[id(module)]._replace(name=prefix + name)
     for name, module in model.named_modules():
-        for place, dropout, p, layers in _in_text(module):
+        for child, dropout, p, layers in _in_text(module):
             if id(dropout) not in seen:
-                yield Neighbours(f"{name}.{place}".removeprefix("."), dropout, p, [], layers)
+                yield Neighbours(f"{name}.{child}".removeprefix("."), dropout, p, [], layers)
 
 
 def _in_text(module: nn.Module) -> Iterable[tuple[str, nn.Module, float, list[nn.Module | None]]]:
@@ -187,10 +187,10 @@ def _reads(node: ast.AST, rate: str) -> bool:
 
 def _rate_of(call: ast.Call) -> ast.AST | None:
     """Find the rate in the call of a function that drops; None if it is the call of another."""
-    place, _, name = ast.unparse(call.func).rpartition(".")
-    if name not in DROP or place not in PLACES:
+    module, _, name = ast.unparse(call.func).rpartition(".")
+    if name not in DROP or module not in PLACES:
         return None
-    default = [ast.Constant(0.5)] if place else []  # that of PyTorch
+    default = [ast.Constant(0.5)] if module else []  # that of PyTorch
     return next(iter([word.value for word in call.keywords if word.arg == "p"] or call.args[1:2] or default), None)
 
 

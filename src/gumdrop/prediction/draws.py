@@ -113,8 +113,8 @@ class _Call:
         if same.sum() < 2:
             return factors, None
         chosen = ~same | (same & (same.cumsum(0) == 1))
-        places = chosen.cumsum(0) - 1
-        return [factor[chosen] for factor in factors], torch.where(same, places[same][0], places)
+        indices = chosen.cumsum(0) - 1
+        return [factor[chosen] for factor in factors], torch.where(same, indices[same][0], indices)
 
     def ways(self) -> Iterator[Callable[[int], Iterator[Tensor]]]:
         """Ways to run the model, the best one first; each goes on where the one before has stopped."""
@@ -134,9 +134,9 @@ class _Call:
         widest = self.rows * max(weight.shape[2] for weight in dense.weights) * x.element_size()
         while left:
             count = min(left, self._count(widest, dense.weights[-1].shape[1]))
-            factors, places = self.factors(count)
+            factors, indices = self.factors(count)
             on_device = [sent(factor, x.device)[None, :, None] for factor in factors]
-            yield self._placed(torch.cat([dense.outputs(x[rows], on_device)[0] for rows in self.parts], dim=1), places)
+            yield self._placed(torch.cat([dense.outputs(x[rows], on_device)[0] for rows in self.parts], dim=1), indices)
             left -= count
 
     def _at_once(self, left: int) -> Iterator[Tensor]:
@@ -147,7 +147,7 @@ class _Call:
         outputs = 1
         while left:
             state, count = self.noise.state(), min(left, self._count(widest, outputs))
-            factors, places = self.factors(count)
+            factors, indices = self.factors(count)
             pairs = zip(sites, factors, strict=True)
             chunk = Chunk(len(factors[0]), {id(s): sent(f, self.device) for s, f in pairs if (f != 1).any()})
             try:
@@ -156,7 +156,7 @@ class _Call:
                 self.noise.restore(state)
                 return
             self.used_dropout |= chunk.was_used
-            yield self._placed(torch.cat(parts, dim=1).expand(len(factors[0]), -1, *parts[0].shape[2:]), places)
+            yield self._placed(torch.cat(parts, dim=1).expand(len(factors[0]), -1, *parts[0].shape[2:]), indices)
             left -= count
             widest, outputs = max(1, chunk.widest), parts[0][0, 0].numel()
             if self._count(widest, outputs) < LEAST_AT_ONCE:
@@ -166,11 +166,11 @@ class _Call:
         randomness = OwnRandomness(self.model, self.noise.seed)
         while left:
             count = min(left, LOOPED)
-            factors, places = self.factors(count)
+            factors, indices = self.factors(count)
             drawn = len(factors[0]) if factors else count
             with randomness.used():
                 results = [self._draw([factor[i : i + 1] for factor in factors]) for i in range(drawn)]
-            yield self._placed(torch.stack(results), places)
+            yield self._placed(torch.stack(results), indices)
             left -= count
 
     def _draw(self, factors: list[Tensor]) -> Tensor:
@@ -203,8 +203,8 @@ class _Call:
             )
         return result
 
-    def _placed(self, result: Tensor, places: Tensor | None) -> Tensor:
-        return result if places is None else result[sent(places, result.device)]
+    def _placed(self, result: Tensor, indices: Tensor | None) -> Tensor:
+        return result if indices is None else result[sent(indices, result.device)]
 
     def _count(self, widest: int, outputs: int) -> int:
         """Draws of a chunk, so that neither its largest activation nor its results are too large."""

@@ -52,8 +52,8 @@ class Arguments:
     def call(self, model: Callable[..., Any]) -> Any:
         """Call a model."""
         every = self.rows | self.shared
-        places = sorted(key for key in every if isinstance(key, int))
-        return model(*(every[i] for i in places), **{key: every[key] for key in every if isinstance(key, str)})
+        positions = sorted(key for key in every if isinstance(key, int))
+        return model(*(every[i] for i in positions), **{key: every[key] for key in every if isinstance(key, str)})
 
     @property
     def tensors(self) -> list[Tensor]:

@@ -14,9 +14,10 @@ from gumdrop.tables.errors import TableError
 if TYPE_CHECKING:
     from gumdrop.tables.baselines import boosted_classes, boosted_regression
     from gumdrop.tables.fitting.fit import fit_table
-    from gumdrop.tables.fitting.settings import FitSettings, Reading
+    from gumdrop.tables.fitting.settings import FitSettings
     from gumdrop.tables.model import TableModel
     from gumdrop.tables.model_file import load_table_model
+    from gumdrop.tables.reading.declared import Reading
     from gumdrop.tables.reading.table import read_table
 else:
     __getattr__ = names_on_use(
@@ -24,9 +25,10 @@ else:
         {
             "gumdrop.tables.baselines": ["boosted_classes", "boosted_regression"],
             "gumdrop.tables.fitting.fit": ["fit_table"],
-            "gumdrop.tables.fitting.settings": ["FitSettings", "Reading"],
+            "gumdrop.tables.fitting.settings": ["FitSettings"],
             "gumdrop.tables.model_file": ["load_table_model"],
             "gumdrop.tables.model": ["TableModel"],
+            "gumdrop.tables.reading.declared": ["Reading"],
             "gumdrop.tables.reading.table": ["read_table"],
         },
     )

@@ -74,11 +74,11 @@ def _spread(column: Column, profile: ColumnProfile) -> Spread:
 
 def _importance(model: TableModel, x: Tensor, observed: Tensor) -> tuple[list[Importance], int, int]:
     """What each column is worth, and on how many rows and shuffles that rests."""
-    places, names = model.schema.groups, model.schema.names
-    count = min(len(x), MOST_ROWS, max(LEAST_ROWS, CALLS // len(places)))
+    groups, names = model.schema.groups, model.schema.names
+    count = min(len(x), MOST_ROWS, max(LEAST_ROWS, CALLS // len(groups)))
     if count < 2:  # no other row to take a cell from
         return [], count, 0
-    shuffles = min(5, count - 1, max(1, CALLS // (len(places) * count)))
+    shuffles = min(5, count - 1, max(1, CALLS // (len(groups) * count)))
     pick = torch.from_numpy(evenly(len(x), count))
     x, observed = x[pick], observed[pick]
     order = torch.randperm(count, generator=torch.Generator().manual_seed(model.seed))
@@ -88,9 +88,9 @@ def _importance(model: TableModel, x: Tensor, observed: Tensor) -> tuple[list[Im
     with limited_threads(1):
         right = quick.predict_encoded(x)
         at_once = max(1, 4096 // (shuffles * count))
-        for start in range(0, len(places), at_once):
-            some = places[start : start + at_once]
-            mixed = torch.stack([with_cells(x, place, x[donors]) for place in some]).flatten(0, 2)
+        for start in range(0, len(groups), at_once):
+            some = groups[start : start + at_once]
+            mixed = torch.stack([with_cells(x, group, x[donors]) for group in some]).flatten(0, 2)
             wrong = quick.predict_encoded(mixed)
             for k in range(len(some)):
                 at = np.arange(k * shuffles * count, (k + 1) * shuffles * count).reshape(shuffles, count)
@@ -154,10 +154,10 @@ def effects(
     model: TableModel, x: Tensor, inputs: pd.DataFrame, columns: Sequence[Column], label: int | None
 ) -> list[Effect]:
     """Put cells of other test rows into all rows, (N, F), column by column; of a class its probability is predicted."""
-    places = dict(zip(model.schema.names, model.schema.groups, strict=True))
+    groups = dict(zip(model.schema.names, model.schema.groups, strict=True))
     grids = [_grid(column, inputs[column.name]) for column in columns]
     rows = x[evenly(len(x), ROWS)]
-    mixed = [with_cells(rows, places[cells.name], x[donors][:, None]) for cells, donors in grids]
+    mixed = [with_cells(rows, groups[cells.name], x[donors][:, None]) for cells, donors in grids]
     if not mixed:
         return []
     count = len(model.ensemble.members)  # of which each gives as many functions
@@ -185,10 +185,10 @@ def _grid(column: Column, cells: pd.Series) -> tuple[Cells, np.ndarray]:
     return Cells(name=column.name, numbers=numbers.tolist(), dates=column.kind == "date"), pick[first]
 
 
-def with_cells(rows: Tensor, place: slice, donors: Tensor) -> Tensor:
+def with_cells(rows: Tensor, group: slice, donors: Tensor) -> Tensor:
     """Rows, (N, F), with the cell of each of their donors, (M, N or 1, F): shape (M, N, F)."""
     mixed = rows.repeat(len(donors), 1, 1)
-    mixed[:, :, place] = donors[:, :, place]
+    mixed[:, :, group] = donors[:, :, group]
     return mixed
 
 

@@ -29,10 +29,10 @@ def drawn_if_missing(schema: TableSchema, donors: Tensor) -> list[str]:
     """
     learned = {
         column.name
-        for column, place in zip(schema.columns, schema.groups, strict=True)
+        for column, group in zip(schema.columns, schema.groups, strict=True)
         if isinstance(column, CategoryColumn)
         and MISSING in column.categories  # as the last one
-        and donors[:, place.stop - 1].sum() >= LEARNED
+        and donors[:, group.stop - 1].sum() >= LEARNED
     }
     return [name for name in schema.names if name not in learned] if len(donors) else []
 
@@ -43,9 +43,9 @@ def mark_unknown(schema: TableSchema, x: np.ndarray, unknown: np.ndarray, donors
     if not len(donors) or not unknown.any():
         return marked
     marked, drawn = marked.clone(), drawn_if_missing(schema, donors)
-    for cells, name, place in zip(torch.from_numpy(unknown).T, schema.names, schema.groups, strict=True):
-        missing = marked[:, place.stop - 1] == 1  # where training had missing cells, that is their category
-        marked[cells if name in drawn else cells & ~missing, place] = torch.nan
+    for cells, name, group in zip(torch.from_numpy(unknown).T, schema.names, schema.groups, strict=True):
+        missing = marked[:, group.stop - 1] == 1  # where training had missing cells, that is their category
+        marked[cells if name in drawn else cells & ~missing, group] = torch.nan
     return marked
 
 

@@ -136,13 +136,13 @@ def _settings(runs: Sequence[FitResults]) -> dict[str, list[Any]]:
 
 
 def _against(name: str, run: FitResults, first: FitResults) -> Against:
-    place = {row: i for i, row in enumerate(first.test.row)}
+    index = {row: i for i, row in enumerate(first.test.row)}
     pairs = [
-        (place[row], i)
+        (index[row], i)
         for i, row in enumerate(run.test.row)
-        if row in place and first.test.observed[place[row]] == run.test.observed[i]
+        if row in index and first.test.observed[index[row]] == run.test.observed[i]
     ]
-    same = len(pairs) == len(place) == len(run.test.row)
+    same = len(pairs) == len(index) == len(run.test.row)
     return Against(name=name, rows=len(pairs), same=same, differences=_differences(run, first, pairs) if same else [])
 
 

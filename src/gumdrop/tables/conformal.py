@@ -63,9 +63,9 @@ class Conformal:
     def updated(self, conformity: Tensor, groups: Tensor | None) -> "Conformal":
         """Follow rows whose targets have become known, see `ConformalLevels.updated`; each those of its groups."""
         levels = [self.levels[0].updated(conformity)]
-        for place, of_group in enumerate(self.levels[1:], 1):
+        for number, of_group in enumerate(self.levels[1:], 1):
             assert groups is not None, "levels beyond the first are of groups"
-            levels.append(of_group.updated(conformity[(groups == place).any(1)]))
+            levels.append(of_group.updated(conformity[(groups == number).any(1)]))
         return Conformal(tuple(levels), self.columns)
 
 

@@ -219,15 +219,15 @@ def leading_columns(model: TableModel, rows: Tensor, background: Tensor, most: i
     """
     usual = background.nanmean(0)
     rows = torch.where(rows.isnan(), usual, rows)
-    place = torch.zeros(rows.shape[1], dtype=torch.long)
+    group_of = torch.zeros(rows.shape[1], dtype=torch.long)
     for k, group in enumerate(model.schema.groups):
-        place[group] = k
+        group_of[group] = k
     sensitivity = torch.zeros(len(rows), len(model.schema.columns))
     for member in model.ensemble.members:
         for at in (rows, (rows + usual) / 2):
             point = at.clone().requires_grad_()
             (slope,) = torch.autograd.grad(model.task.answer(member(point)).sum(), point)
-            pushes = torch.zeros_like(sensitivity).index_add_(1, place, slope * (rows - usual))
+            pushes = torch.zeros_like(sensitivity).index_add_(1, group_of, slope * (rows - usual))
             sensitivity += pushes.abs()
     shares = sensitivity / sensitivity.sum(1, keepdim=True).clamp_min(1e-30)
     return sorted(shares.amax(0).topk(most).indices.tolist())
@@ -235,8 +235,8 @@ def leading_columns(model: TableModel, rows: Tensor, background: Tensor, most: i
 
 def column_groups(model: TableModel, columns: Sequence[int] | None) -> list[np.ndarray]:
     """Encoded columns that are explained as one."""
-    places = [np.arange(group.start, group.stop) for group in model.schema.groups]
+    groups = [np.arange(group.start, group.stop) for group in model.schema.groups]
     if columns is None:
-        return places
-    others = [place for k, place in enumerate(places) if k not in set(columns)]
-    return [*(places[k] for k in columns), *([np.concatenate(others)] if others else [])]
+        return groups
+    others = [group for k, group in enumerate(groups) if k not in set(columns)]
+    return [*(groups[k] for k in columns), *([np.concatenate(others)] if others else [])]

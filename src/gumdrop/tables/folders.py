@@ -13,17 +13,17 @@ NEW, OLD = "new", "old"
 """Folders of the one that a fit works in: where its own grows, and what that replaces."""
 
 
-def working_folder(place: Path) -> Path:
+def working_folder(path: Path) -> Path:
     """Name the folder that a fit works in."""
-    return place.with_name(place.name + ".partial")
+    return path.with_name(path.name + ".partial")
 
 
 def whole_folder(out: str | os.PathLike[str], notify: Callable[[str], object] = warn) -> Path:
     """Find the folder that a fit left, also where it was killed between the two renames that replace it."""
-    place = followed(out)
-    if place.exists() or not place.name:
+    path = followed(out)
+    if path.exists() or not path.name:
         return Path(out)
-    work = working_folder(place)
+    work = working_folder(path)
     if not (work / OLD).is_dir():
         return Path(out)
     whole = work / (NEW if (work / NEW).is_dir() else OLD)

@@ -102,11 +102,11 @@ def load_table_model(folder: str | os.PathLike[str]) -> TableModel:
     Raises:
         TableError: If the folder holds no model, or one that is cut short or of another format.
     """
-    place = model_folder(folder)
+    path = model_folder(folder)
     try:
-        file = record(_Description, _description(place))
+        file = record(_Description, _description(path))
         schema = TableSchema.from_json(file.schema)
-        tensors = _tensors(place / WEIGHTS_FILE, file.weights_sha256)
+        tensors = _tensors(path / WEIGHTS_FILE, file.weights_sha256)
         background = tensors.pop(BACKGROUND)
         own = {field.name for field in fields(TableModel)}
         said = {name: value for name, value in vars(file).items() if name in own}
@@ -116,9 +116,9 @@ def load_table_model(folder: str | os.PathLike[str]) -> TableModel:
     except TableError:
         raise
     except RuntimeError as error:  # what torch says where names or shapes differ
-        raise TableError(f"{place / WEIGHTS_FILE} is of another model; fit again") from error
+        raise TableError(f"{path / WEIGHTS_FILE} is of another model; fit again") from error
     except ValueError as error:
-        raise TableError(f"{place / MODEL_FILE} is damaged: {error}; fit the model again") from error
+        raise TableError(f"{path / MODEL_FILE} is damaged: {error}; fit the model again") from error
 
 
 def _conformal(columns: list[GroupColumn] | None, tensors: dict[str, Tensor]) -> Conformal | None:
@@ -145,11 +145,11 @@ def _tensors(path: Path, checksum: str) -> dict[str, Tensor]:
     raise TableError(damaged)
 
 
-def _description(place: Path) -> object:
+def _description(path: Path) -> object:
     """Read what a model is, and refuse what is not what was written."""
-    damaged = f"{place / MODEL_FILE} is damaged, or was changed; fit the model again"
+    damaged = f"{path / MODEL_FILE} is damaged, or was changed; fit the model again"
     try:
-        description = json.loads((place / MODEL_FILE).read_text(encoding="utf-8"))
+        description = json.loads((path / MODEL_FILE).read_text(encoding="utf-8"))
         version = description["format"]
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise TableError(damaged) from error
@@ -157,7 +157,7 @@ def _description(place: Path) -> object:
         newer = isinstance(version, int) and version > MODEL_FORMAT
         way_out = "update gumdrop" if newer else "predict with the version that wrote it"
         raise TableError(
-            f"{place} has model format {version} (gumdrop {description.get('gumdrop')}), this is format {MODEL_FORMAT} "
+            f"{path} has model format {version} (gumdrop {description.get('gumdrop')}), this is format {MODEL_FORMAT} "
             f"(gumdrop {VERSION}); {way_out}, or fit again"
         )
     if description.pop("sha256", None) != checksum_of(description):

@@ -27,12 +27,12 @@ def plain(value: Any) -> Any:
     return [plain(each) for each in value] if isinstance(value, list | tuple) else value
 
 
-def record(kind: type[T], data: object, place: str = "") -> T:
+def record(kind: type[T], data: object, path: str = "") -> T:
     """Make a record of what `plain` gave, also of an older record that lacks fields with a default."""
     if not isinstance(data, dict):
-        raise FieldError(f"`{place}` must be an object, got {_shown(data)}")
+        raise FieldError(f"`{path}` must be an object, got {_shown(data)}")
     known: list[Field[Any]] = list(fields(kind))  # type: ignore[arg-type]
-    prefix = f"{place}." if place else ""
+    prefix = f"{path}." if path else ""
     needed = [_key(each) for each in known if each.default is each.default_factory is MISSING]
     if missing := [f"{prefix}{name}" for name in needed if name not in data]:
         raise FieldError(f"it lacks {', '.join(missing)}")
@@ -54,24 +54,24 @@ def _hints(kind: Any) -> dict[str, object]:
     return get_type_hints(kind)
 
 
-def _value(kind: Any, data: Any, place: str) -> Any:
+def _value(kind: Any, data: Any, path: str) -> Any:
     """Check what a field holds, and make records of what should be ones."""
     origin, inner = get_origin(kind), get_args(kind)
     if origin in (Union, types.UnionType):
-        return None if data is None and type(None) in inner else _value(_nearest(inner, data), data, place)
+        return None if data is None and type(None) in inner else _value(_nearest(inner, data), data, path)
     if is_dataclass(kind):
-        return record(kind, data, place)  # type: ignore[arg-type]
+        return record(kind, data, path)  # type: ignore[arg-type]
     if origin in (list, tuple) and isinstance(data, list):
-        return origin(_value(inner[0], item, f"{place}[{i}]") for i, item in enumerate(data))
+        return origin(_value(inner[0], item, f"{path}[{i}]") for i, item in enumerate(data))
     if origin is dict and isinstance(data, dict):
-        return {name: _value(inner[1], each, f"{place}.{name}") for name, each in data.items()}
+        return {name: _value(inner[1], each, f"{path}.{name}") for name, each in data.items()}
     if origin is Literal:
         right, expected = data in get_args(kind), f"one of {', '.join(map(repr, inner))}"
     else:
         right, expected = _SIMPLE[origin or kind]
         right = right(data)
     if not right:
-        raise FieldError(f"`{place}` must be {expected}, got {_shown(data)}")
+        raise FieldError(f"`{path}` must be {expected}, got {_shown(data)}")
     return data
 
 

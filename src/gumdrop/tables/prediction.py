@@ -150,8 +150,8 @@ def _predict_part(
     predictions, rows, prediction = model.predict_part(frame, settings)
     if both := [name for name in ("row", *predictions.columns) if name in settings.keep]:
         raise TableError(f"column {both[0]!r} cannot be kept, because a column of the predictions has this name")
-    for place, name in enumerate(dict.fromkeys(settings.keep)):
-        predictions.insert(place, name, frame[name].array)
+    for position, name in enumerate(dict.fromkeys(settings.keep)):
+        predictions.insert(position, name, frame[name].array)
     counts = dataclasses.replace(rows, x=rows.x[:0], odd_cells={}, unknown=rows.unknown[:0])
     return predictions, counts, prediction
 
@@ -170,17 +170,17 @@ Write = Callable[[pd.DataFrame], None]
 
 
 @contextlib.contextmanager
-def written_table(place: Path) -> Iterator[Write]:
+def written_table(path: Path) -> Iterator[Write]:
     """Open a table to write, in the format that its name ends with."""
-    if str(place) == STDIN:
+    if str(path) == STDIN:
         yield _csv(sys.stdout.write)
         return
     with contextlib.ExitStack() as stack:
-        file: Any = stack.enter_context(replacing(place, "wb"))
-        if place.suffix.lower() in {".parquet", ".pq"}:
-            yield stack.enter_context(_parquet(file, place))
+        file: Any = stack.enter_context(replacing(path, "wb"))
+        if path.suffix.lower() in {".parquet", ".pq"}:
+            yield stack.enter_context(_parquet(file, path))
             return
-        if place.suffix == ".gz":  # the same rows, the same bytes
+        if path.suffix == ".gz":  # the same rows, the same bytes
             file = stack.enter_context(gzip.GzipFile(filename="", fileobj=file, mode="wb", mtime=0))
         yield _csv(lambda text: file.write(text.encode()))
 
@@ -197,12 +197,12 @@ def _csv(write: Callable[[str], object]) -> Write:
 
 
 @contextlib.contextmanager
-def _parquet(file: IO[bytes], place: Path) -> Iterator[Write]:
+def _parquet(file: IO[bytes], path: Path) -> Iterator[Write]:
     try:
         import pyarrow as pa
         import pyarrow.parquet as pq
     except ModuleNotFoundError as error:
-        raise TableError(f"{place} needs pyarrow: pip install 'gumdrop[parquet]', or write CSV") from error
+        raise TableError(f"{path} needs pyarrow: pip install 'gumdrop[parquet]', or write CSV") from error
     with contextlib.ExitStack() as stack:
         writer: Any = None
 

@@ -39,8 +39,8 @@ class Profile:
 def column_profiles(schema: TableSchema, x: np.ndarray, unknown: np.ndarray) -> list[ColumnProfile]:
     """Take the profile of each column from encoded rows, (N, F), and which of their cells have a stand-in, (N, K)."""
     edges: list[list[float]] = []
-    for k, (column, place) in enumerate(zip(schema.columns, schema.groups, strict=True)):
-        known = x[~unknown[:, k], place.start]
+    for k, (column, group) in enumerate(zip(schema.columns, schema.groups, strict=True)):
+        known = x[~unknown[:, k], group.start]
         if isinstance(column, CategoryColumn) or not len(known):
             edges.append([])
             continue
@@ -56,12 +56,12 @@ def tally(
 ) -> list[np.ndarray]:
     """Count encoded rows in the bins of each column; the counts of several tables add up."""
     counts = []
-    for k, (column, place) in enumerate(zip(schema.columns, schema.groups, strict=True)):
+    for k, (column, group) in enumerate(zip(schema.columns, schema.groups, strict=True)):
         if isinstance(column, CategoryColumn):
-            seen = x[:, place].sum(0).astype(np.int64)
+            seen = x[:, group].sum(0).astype(np.int64)
             counts.append(np.append(seen, len(x) - seen.sum()))
         else:
-            known = x[~unknown[:, k], place.start]
+            known = x[~unknown[:, k], group.start]
             bins = np.bincount(np.searchsorted(np.asarray(edges[k], x.dtype), known), minlength=len(edges[k]) + 1)
             counts.append(np.append(bins, len(x) - len(known)))
     return counts

@@ -72,14 +72,14 @@ def shapley_shares(
     for k, group in enumerate(groups):
         column_of[group] = k
     # How many columns were set before it: column k is that of the row from step place[k] + 1 on.
-    place = torch.argsort(drawn, dim=1)[:, column_of]  # (orders, F)
+    position = torch.argsort(drawn, dim=1)[:, column_of]  # (orders, F)
     steps = torch.arange(num_columns + 1)
 
     at_once, results = min(16384, max(1, 2**24 // width)), []
     for n in range(num_rows):
         values = []
         for part in torch.arange(len(drawn)).split(max(1, at_once // (num_columns + 1))):
-            from_row = place[part, None, :] < steps[:, None]  # (orders, K + 1, F)
+            from_row = position[part, None, :] < steps[:, None]  # (orders, K + 1, F)
             mixed = torch.where(from_row, x[n], chosen[part, None, :]).flatten(0, 1)
             answers = functions(mixed, torch.full((len(mixed),), n))
             values.append(answers.double().unflatten(0, (len(part), -1)))

@@ -68,25 +68,25 @@ class StackedRows:
     def shuffled(self) -> Tensor:
         """Shuffle the rows of each; those of the shorter come again, all as often to within one, (models, longest)."""
         if self._weights is not None:
-            places = torch.stack([_drawn_by_weight(weight, self.longest) for weight in self._weights])
+            positions = torch.stack([_drawn_by_weight(weight, self.longest) for weight in self._weights])
         else:
             # One permutation, which each model enters elsewhere: one for each would take as long as half a step of all.
             # Places of 32 bits shuffle the same way in half the memory.
             wide = self.longest * max(1, 2**27 // self.longest)  # so that all rows of the shorter are as likely
             entries = torch.randint(wide, self._lengths.shape, dtype=torch.int32) % self._lengths
-            places = (torch.randperm(self.longest, dtype=torch.int32) + entries) % self._lengths
-        return self._numbers(places)
+            positions = (torch.randperm(self.longest, dtype=torch.int32) + entries) % self._lengths
+        return self._numbers(positions)
 
     def once(self) -> tuple[Tensor, Tensor]:
         """Give the rows of each in order, the last again where there are no more, and their shares in a mean, or 0."""
-        places = torch.arange(self.longest).minimum(self._lengths - 1)
+        positions = torch.arange(self.longest).minimum(self._lengths - 1)
         weights = self._weights or [torch.ones(int(count), dtype=torch.float64) for count in self._lengths]
         shares = nn.utils.rnn.pad_sequence(weights, batch_first=True)
-        return self._numbers(places), shares / shares.sum(1, keepdim=True)
+        return self._numbers(positions), shares / shares.sum(1, keepdim=True)
 
-    def _numbers(self, places: Tensor) -> Tensor:
+    def _numbers(self, positions: Tensor) -> Tensor:
         """Give the numbers of rows by their places among those of each, (models, ...)."""
-        return self._rows.index_select(0, (places + self._firsts).flatten()).view(places.shape)
+        return self._rows.index_select(0, (positions + self._firsts).flatten()).view(positions.shape)
 
     def num_batches(self, batch_size: int) -> int:
         """Count the batches of a pass, of this size at most."""
@@ -120,8 +120,8 @@ def _drawn_by_weight(weight: Tensor, count: int) -> Tensor:
     """Draw places in proportion to their weights, in random order; each as often as is expected, to within one."""
     ends = weight.cumsum(0)
     steps = (torch.arange(count) + torch.rand(())) * (ends[-1] / count)
-    places = torch.searchsorted(ends, steps, right=True).clamp(max=len(weight) - 1)
-    return places[torch.randperm(count)]
+    positions = torch.searchsorted(ends, steps, right=True).clamp(max=len(weight) - 1)
+    return positions[torch.randperm(count)]
 
 
 Pair = tuple[Inputs | RowSource, Tensor]

@@ -82,6 +82,6 @@ def progress_bar(show: Show, epochs: int, done: int) -> Iterator[Callable[[Epoch
         yield advance
 
 
-def _move(bar: Any, place: float, title: str) -> None:
+def _move(bar: Any, position: float, title: str) -> None:
     bar.set_description_str(title, refresh=False)
-    bar.update(place - bar.n)
+    bar.update(position - bar.n)

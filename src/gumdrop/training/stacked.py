@@ -141,8 +141,8 @@ def fit_shared(
         if options.get(name) is not None:
             options[name] = [options[name][i] for i in mine]
     if checkpoint is not None and group.rank:
-        place = Path(checkpoint)
-        checkpoint = place.with_name(f"{place.stem}-{group.rank}{place.suffix}")
+        path = Path(checkpoint)
+        checkpoint = path.with_name(f"{path.stem}-{group.rank}{path.suffix}")
     results: list[FitResult] = []
     if mine:
         results = fit_stacked(

@@ -136,10 +136,10 @@ def tune_strength(
             draws = sample(network, x, num_samples=num_samples, seed=choices.seed)
             scores[each] = mixture_log_likelihood(nll_of, draws, y).cpu()
     strength = choose_strength(scores)
-    place = list(strengths).index(strength)
-    set_strength(model, strength).load_state_dict(copies[place].state_dict())
+    index = list(strengths).index(strength)
+    set_strength(model, strength).load_state_dict(copies[index].state_dict())
     model.eval()
-    return TunedStrength(strength, {each: mean_score(score) for each, score in scores.items()}, results[place])
+    return TunedStrength(strength, {each: mean_score(score) for each, score in scores.items()}, results[index])
 
 
 def mixture_log_likelihood(likelihood: Likelihood, draws: Tensor, y: Tensor) -> Tensor:

@@ -64,8 +64,8 @@ def told(difference: Difference) -> tuple[str, str, str]:
     half = (difference.high - difference.low) / 2
     if not math.isfinite(half):
         return f"{difference.mean:+,.3g}", "", "one row tells nothing"
-    places = max(0, 2 - math.floor(math.log10(half))) if half else 0
-    mean, low, high = (f"{value:+,.{places}f}" for value in (difference.mean, difference.low, difference.high))
+    digits = max(0, 2 - math.floor(math.log10(half))) if half else 0
+    mean, low, high = (f"{value:+,.{digits}f}" for value in (difference.mean, difference.low, difference.high))
     return mean, f"{low} to {high}", words
 
 
@@ -76,10 +76,10 @@ def shown_setting(value: object) -> str:
     return "" if value is None else str(value)
 
 
-def write_page(comparison: RunComparison, place: Path) -> None:
+def write_page(comparison: RunComparison, path: Path) -> None:
     """Write a comparison as a page."""
     write(
-        place,
+        path,
         "compare.html.j2",
         found=comparison,
         title=title(comparison),

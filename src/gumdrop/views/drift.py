@@ -24,7 +24,7 @@ def show_drift(voice: Voice, drift: Drift) -> None:
     )
 
 
-def write_page(drift: Drift, place: Path, *, name: str, target: str, notes: Sequence[str]) -> None:
+def write_page(drift: Drift, path: Path, *, name: str, target: str, notes: Sequence[str]) -> None:
     """Write what differs as a page."""
     unknown = max((column.unknown for column in drift.columns), default=0.0)
     outside = max((column.outside for column in drift.columns), default=0.0)
@@ -35,7 +35,7 @@ def write_page(drift: Drift, place: Path, *, name: str, target: str, notes: Sequ
     ]
     pictures = [_picture(k, column) for k, column in enumerate(drift.columns[:6])]
     tiles = shown if drift.columns else shown[:1]
-    write(place, "drift.html.j2", drift=drift, name=name, target=target, shown=tiles, pictures=pictures, notes=notes)
+    write(path, "drift.html.j2", drift=drift, name=name, target=target, shown=tiles, pictures=pictures, notes=notes)
 
 
 def _picture(key: int, column: ColumnDrift) -> dict[str, str]:

@@ -67,8 +67,8 @@ def headline(explanation: TableExplanation, row: ExplainedRow) -> str:
 def _ordered(shares: Sequence[float], epistemic: Sequence[float], most: int) -> list[int]:
     """Indices of the columns: first those that count most in either list, by what they count in the first."""
     sizes = [np.abs(each) / (np.abs(each).max() or 1.0) for each in map(np.asarray, (shares, epistemic))]
-    places = np.argsort(-np.maximum(*sizes), kind="stable").tolist()
-    return sorted(places[:most], key=lambda k: -sizes[0][k]) + places[most:]
+    order = np.argsort(-np.maximum(*sizes), kind="stable").tolist()
+    return sorted(order[:most], key=lambda k: -sizes[0][k]) + order[most:]
 
 
 class Step(NamedTuple):
@@ -96,12 +96,12 @@ def waterfall(part: ColumnShares, groups: Sequence[Sequence[int]]) -> list[Step]
     shares = [0.0, *(sum(part.shares[k] for k in group) for group in groups)]
     totals = list(itertools.accumulate(shares, initial=part.usual))[1:]
     low, span = min(totals), max(totals) - min(totals) or 1.0
-    places = [100 * (total - low) / span for total in totals]
+    positions = [100 * (total - low) / span for total in totals]
     errors = [part.errors[group[0]] if part.errors and len(group) == 1 else None for group in groups]
-    before = [places[0], *places[:-1]]
+    before = [positions[0], *positions[:-1]]
     return [
         Step(total, share, error, min(start, end), abs(end - start), end)
-        for total, share, error, start, end in zip(totals, shares, [None, *errors], before, places, strict=True)
+        for total, share, error, start, end in zip(totals, shares, [None, *errors], before, positions, strict=True)
     ]
 
 
@@ -111,13 +111,13 @@ def _groups(row: ExplainedRow) -> list[list[int]]:
     return [*([k] for k in order[:DRAWN]), *([order[DRAWN:]] if order[DRAWN:] else [])]
 
 
-def write_page(explanation: TableExplanation, place: Path) -> None:
+def write_page(explanation: TableExplanation, path: Path) -> None:
     """Write an explanation as a page."""
     what, epistemic = headings(explanation)
     groups = [_groups(row) for row in explanation.rows]
     both = zip(explanation.rows, groups, strict=True)
     write(
-        place,
+        path,
         "explain.html.j2",
         found=explanation,
         what=what,

@@ -106,7 +106,7 @@ def _written(value: object) -> object:
     return with_minus(str(value))
 
 
-def write(place: Path, page: str, /, **given: object) -> None:
+def write(path: Path, page: str, /, **given: object) -> None:
     """Write a page that needs nothing from outside; it appears whole or not at all."""
-    with replacing(place) as file:
+    with replacing(path) as file:
         file.write(template(page).render(**given))

@@ -29,7 +29,7 @@ View = tuple[np.ndarray, dict[str, object]]
 """The epistemic share of the uncertainty of each row, shape (N,), and what else the page shows of them."""
 
 
-def write_predictions(model: TableModel, predicted: Predicted, table: pd.DataFrame, place: Path, *, name: str) -> None:
+def write_predictions(model: TableModel, predicted: Predicted, table: pd.DataFrame, path: Path, *, name: str) -> None:
     """Write predictions as a page."""
     target, frame = model.schema.target, predicted.frame
     share, view = {"regression": _numbers, "classification": _classes}[target.task](model, frame)
@@ -48,7 +48,7 @@ def write_predictions(model: TableModel, predicted: Predicted, table: pd.DataFra
         for i in np.argsort(-measure, kind="stable")[:MOST].tolist()
     ]
     write(
-        place, "predict.html.j2", **view, predicted=predicted, target=target.name, name=name, columns=columns, rows=rows
+        path, "predict.html.j2", **view, predicted=predicted, target=target.name, name=name, columns=columns, rows=rows
     )
 
 
@@ -122,7 +122,7 @@ def write_evaluation(
     predicted: Predicted,
     table: pd.DataFrame,
     rows: np.ndarray,
-    place: Path,
+    path: Path,
     *,
     name: str,
     fitted: FitResults | None,
@@ -139,7 +139,7 @@ def write_evaluation(
     worst = np.argsort(-surprise, kind="stable")[:MOST].tolist()
     view |= {"rows": [(int(rows[i]), *_row(model, table.iloc[i], predicted.frame.iloc[i], words[i])) for i in worst]}
     view |= {"target": target.name, "name": name, "columns": model.schema.names, "predicted": predicted}
-    write(place, "evaluate.html.j2", **view, fitted=fitted, scores=scores, shown=tiles)
+    write(path, "evaluate.html.j2", **view, fitted=fitted, scores=scores, shown=tiles)
 
 
 def _row(model: TableModel, cells: pd.Series, predicted: pd.Series, surprise: str) -> tuple[object, ...]:

@@ -44,9 +44,9 @@ def roughness(relevance: Tensor) -> Tensor:
 
 def mask_iou(relevance: Tensor, truth: Tensor) -> Tensor:
     """Intersection over union, (N,), of the relevance above one half and the true region; 0 where both are empty."""
-    found = relevance > 0.5
-    both = (found & truth).flatten(1).sum(1)
-    return both / (found | truth).flatten(1).sum(1).clamp(min=1)
+    region = relevance > 0.5
+    both = (region & truth).flatten(1).sum(1)
+    return both / (region | truth).flatten(1).sum(1).clamp(min=1)
 
 
 def box_iou(boxes: Tensor, others: Tensor) -> Tensor:
@@ -66,24 +66,24 @@ def share_outside(relevance: Tensor, boxes: Tensor) -> Tensor:
     return torch.where(total > 0, outside / total, 0)
 
 
-def explained(found: Explanation) -> Plain:
+def explained(explanation: Explanation) -> Plain:
     """What a figure of masks needs, to two decimals."""
-    assert found.target is not None
+    assert explanation.target is not None
     pictures = {
-        "inputs": found.inputs,
-        "ssr": found.relevance("ssr")[:, 0],
-        "sdr": found.relevance("sdr")[:, 0],
-        "joint": found.joint[:, 0],
-        "enhanced": found.enhance(),
-        "crops": found.crop(margin=0.1),
+        "inputs": explanation.inputs,
+        "ssr": explanation.relevance("ssr")[:, 0],
+        "sdr": explanation.relevance("sdr")[:, 0],
+        "joint": explanation.joint[:, 0],
+        "enhanced": explanation.enhance(),
+        "crops": explanation.crop(margin=0.1),
     }
     numbers = {
-        "target": found.target.tolist(),
-        "boxes": found.boxes().tolist(),
-        "score": found.score.tolist(),
-        "score_infill": found.score_infill.tolist(),
-        "score_ssr": found.curve_ssr[-1].tolist(),
-        "score_sdr": found.curve_sdr[-1].tolist(),
+        "target": explanation.target.tolist(),
+        "boxes": explanation.boxes().tolist(),
+        "score": explanation.score.tolist(),
+        "score_infill": explanation.score_infill.tolist(),
+        "score_ssr": explanation.curve_ssr[-1].tolist(),
+        "score_sdr": explanation.curve_sdr[-1].tolist(),
     }
     return {**numbers, "pictures": {name: rounded_pixels(value) for name, value in pictures.items()}}
 
@@ -120,20 +120,20 @@ def planted(settings: FIDOSettings, seed: int) -> Plain:
     x, pattern = planted_squares(SQUARES, seed=seed)
     truth = pattern != 0
     boxes = boxes_of(truth[:, 0].float())
-    found: Plain = {"pictures": {"inputs": rounded_pixels(x[:SHOWN])}, "infills": {}}
+    results: Plain = {"pictures": {"inputs": rounded_pixels(x[:SHOWN])}, "infills": {}}
     for infill in INFILLS:
         explanation = FIDO(_matched_filter, settings).explain(
             x, 0, additional_forward_args=pattern, infill=infill, seed=seed
         )
         scores = {region: _planted_scores(explanation.relevance(region), truth, boxes) for region in REGIONS}
-        found["infills"][infill] = scores
-        found["pictures"][infill] = rounded_pixels(explanation.joint[:SHOWN, 0])
+        results["infills"][infill] = scores
+        results["pictures"][infill] = rounded_pixels(explanation.joint[:SHOWN, 0])
     # Captum's methods at a baseline of zeros, each image scaled to a largest relevance of 1.
     methods = captum_methods((3, 5), additional_forward_args=pattern)
     peers = {name: method(_matched_filter, x, 0, torch.zeros_like(x)) for name, method in methods.items()}
     scaled = {name: mask.clamp(min=0) / mask.amax((1, 2, 3), keepdim=True) for name, mask in peers.items()}
-    found["peers"] = {name: _planted_scores(mask, truth, boxes) for name, mask in scaled.items()}
-    return found
+    results["peers"] = {name: _planted_scores(mask, truth, boxes) for name, mask in scaled.items()}
+    return results
 
 
 def _planted_scores(mask: Tensor, truth: Tensor, boxes: Tensor) -> dict[str, float]:
@@ -150,9 +150,9 @@ def digits(model: nn.Module, x: Tensor, settings: FIDOSettings, seed: int) -> Pl
     """Curves and sharp regions of every method, under two infills."""
     with torch.no_grad():
         target = model(x).argmax(1)
-    found: Plain = {}
+    results: Plain = {}
     for infill, fill in {"zeros": torch.zeros_like(x), "blur": blur(x, find_layout(x, "image"))}.items():
-        found[infill] = {}
+        results[infill] = {}
         for name, method in _methods(settings, seed).items():
             started = time.perf_counter()
             relevance = method(model, x, target, fill)
@@ -160,16 +160,16 @@ def digits(model: nn.Module, x: Tensor, settings: FIDOSettings, seed: int) -> Pl
             masks = relevance.split(1, dim=1)
             names = [name] if len(masks) == 1 else [f"{name} {region}" for region in REGIONS]
             for label, mask in zip(names, masks, strict=True):
-                found[infill][label] = {"seconds_per_image": seconds, **_digit_scores(model, x, mask, fill)}
-    return found
+                results[infill][label] = {"seconds_per_image": seconds, **_digit_scores(model, x, mask, fill)}
+    return results
 
 
 def _methods(settings: FIDOSettings, seed: int) -> dict[str, Method]:
     """All methods by name; those with several masks give one after the other."""
 
     def fido(model: Any, x: Tensor, target: Any, infill: Tensor) -> Tensor:
-        found = FIDO(model, settings).explain(x, target, infill=infill, seed=seed)
-        return torch.cat([found.relevance(region) for region in REGIONS], dim=1)
+        explanation = FIDO(model, settings).explain(x, target, infill=infill, seed=seed)
+        return torch.cat([explanation.relevance(region) for region in REGIONS], dim=1)
 
     def gumbel(model: Any, x: Tensor, target: Any, infill: Tensor, temperature: float) -> Tensor:
         ssr, sdr = gumbel_masks(model, x, target, infill, settings=settings, temperature=temperature, seed=seed)

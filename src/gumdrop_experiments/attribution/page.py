@@ -35,9 +35,9 @@ HEADLINE = ("FIDO ssr", "FIDO sdr", "FIDO joint", "Gumbel t=1 ssr", "integrated 
 CURVE_COLOURS = (plots.BLUE, plots.PALETTE[4], plots.GREEN, plots.PALETTE[5], plots.ORANGE, plots.PALETTE[3])
 
 
-def page(found: WithPictures) -> Page:
+def page(outcome: WithPictures) -> Page:
     """Say whether the planted square is found, and how the curves of digits compare."""
-    results, pictures = found
+    results, pictures = outcome
     accuracies = {
         "digits": results["classifier"]["test_accuracy"],
         "photographs": results["photographs"]["crop_accuracy"],
@@ -57,23 +57,23 @@ def page(found: WithPictures) -> Page:
 def _lead(results: Plain) -> str:
     least = min(regions["joint"]["iou_min"] for regions in results["planted"]["infills"].values())
     sentences = [f"The planted square is found under every infill, with an IoU of at least {least:.2f}."]
-    for infill, found in results["digits"].items():
-        ours, theirs = (_best(found, ours=own) for own in (True, False))
+    for infill, scores in results["digits"].items():
+        ours, theirs = (_best(scores, ours=own) for own in (True, False))
         sentences.append(
             f"Insertion AUC on digits under {infill}: {ours[1]:.4f} ({ours[0]}) against {theirs[1]:.4f} ({theirs[0]})."
         )
     return " ".join(sentences)
 
 
-def _best(found: Plain, *, ours: bool) -> tuple[str, float]:
-    picked = {name: row["insertion"]["mean"] for name, row in found.items() if name.startswith("FIDO") == ours}
+def _best(scores: Plain, *, ours: bool) -> tuple[str, float]:
+    picked = {name: row["insertion"]["mean"] for name, row in scores.items() if name.startswith("FIDO") == ours}
     name = max(picked, key=lambda each: picked[each])
     return name, picked[name]
 
 
-def _digit_table(infill: str, found: Plain) -> Table:
+def _digit_table(infill: str, scores: Plain) -> Table:
     signs = {"insertion": 1, "deletion": -1, "kept_log_odds": 1, "dropped_log_odds": -1}
-    ranks = [[sign * row[key]["mean"] for row in found.values()] for key, sign in signs.items()]
+    ranks = [[sign * row[key]["mean"] for row in scores.values()] for key, sign in signs.items()]
     best = {(int(np.argmax(values)), column) for column, values in enumerate(ranks, start=1)}
     cells = {
         "insertion AUC (SE)": "{insertion[mean]:.4f} ({insertion[se]:.4f})",
@@ -85,11 +85,11 @@ def _digit_table(infill: str, found: Plain) -> Table:
     caption = f"""Digits, infill and baseline: {infill}. Insertion and kept log-odds: more is better; deletion and
     dropped log-odds: less is better. Log-odds are of a sharp region of the most relevant 15 % of the image, kept
     alone or taken out. The three masks of a search share its time."""
-    return table_of(caption, found, cells, first="method", ours=lambda name: name.startswith("FIDO"), best=best)
+    return table_of(caption, scores, cells, first="method", ours=lambda name: name.startswith("FIDO"), best=best)
 
 
-def _planted_table(found: Plain) -> Table:
-    ours = {f"FIDO joint, {name.replace('_', ' ')}": regions["joint"] for name, regions in found["infills"].items()}
+def _planted_table(results: Plain) -> Table:
+    ours = {f"FIDO joint, {name.replace('_', ' ')}": regions["joint"] for name, regions in results["infills"].items()}
     cells = {
         "least IoU": "{iou_min:.3f}",
         "mean IoU": "{iou_mean:.3f}",
@@ -99,19 +99,19 @@ def _planted_table(found: Plain) -> Table:
     caption = """Planted square, twenty images: overlap of the relevance above one half with the square, of its box
     with the square's, and the share of relevance outside. Captum's attributions are cut at 0 and scaled to a largest
     value of 1 in each image."""
-    return table_of(caption, ours | found["peers"], cells, first="method", ours=ours.__contains__)
+    return table_of(caption, ours | results["peers"], cells, first="method", ours=ours.__contains__)
 
 
-def _speed_table(found: Plain) -> Table:
+def _speed_table(results: Plain) -> Table:
     times = {"batch": "batch", "one by one": "alone", "usual loop": "usual"}
     times |= {"network, batch": "network_batch", "network, one by one": "network_alone"}
-    milliseconds = {name: {key: 1000 * row[key] for key in times.values()} for name, row in found["networks"].items()}
-    records = {name: row | milliseconds[name] for name, row in found["networks"].items()}
+    milliseconds = {name: {key: 1000 * row[key] for key in times.values()} for name, row in results["networks"].items()}
+    records = {name: row | milliseconds[name] for name, row in results["networks"].items()}
     cells = {head: f"{{{key}:.1f}}" for head, key in times.items()}
     cells |= {"times faster than one by one": "{times_faster_than_alone:.1f}"}
     cells |= {"than the usual loop": "{times_faster_than_usual:.1f}"}
-    caption = f"""Milliseconds for an image at equal steps ({found["iterations"]}), masks ({found["num_samples"]} of
-    either kind) and mask size, {found["images"]} digits: all at once, the same code for one image after the other,
+    caption = f"""Milliseconds for an image at equal steps ({results["iterations"]}), masks ({results["num_samples"]} of
+    either kind) and mask size, {results["images"]} digits: all at once, the same code for one image after the other,
     and the usual loop (two calls of the model, gumbel_softmax, loss.backward). Beside them the network's own passes
     in a batch and one by one, which a search cannot do without. Processor time, median of three rounds."""
     return table_of(caption, records, cells, first="network")
@@ -193,10 +193,10 @@ def _planted(pictures: Plain) -> Figure:
 
 def _curves(part: Plain) -> Figure:
     drawing, axes = subplots(2, 2, sharex=True, sharey=True, size=(7.6, 5.4))
-    for row, (infill, found) in zip(axes, part.items(), strict=True):
+    for row, (infill, pictures) in zip(axes, part.items(), strict=True):
         for ax, kind in zip(row, ("insertion", "deletion"), strict=True):
             for name, colour in zip(HEADLINE, CURVE_COLOURS, strict=True):
-                values, style = found[name][f"{kind}_curve"], "-" if name.startswith("FIDO") else "--"
+                values, style = pictures[name][f"{kind}_curve"], "-" if name.startswith("FIDO") else "--"
                 ax.plot(np.linspace(0, 100, len(values)), values, style, color=colour, linewidth=1.5, label=name)
             dress(ax, title=f"{kind}, infill {infill}", xlim=(0, 60), ylim=(0, 1.02))
         row[0].set_ylabel("probability of the class")

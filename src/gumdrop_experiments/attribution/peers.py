@@ -94,11 +94,11 @@ def speed(model: nn.Module, x: Tensor, iterations: int, seed: int) -> Plain:
     with seeded(seed):
         perceptron = digit_perceptron().eval()
     short = FIDOSettings(iterations=iterations)
-    found: Plain = {"images": len(x), "iterations": short.iterations, "num_samples": short.num_samples}
+    results: Plain = {"images": len(x), "iterations": short.iterations, "num_samples": short.num_samples}
     for name, network in {"convolutional": model, "dense": perceptron}.items():
         with limited_threads(1):  # more would wait for each other where other work goes on
-            found.setdefault("networks", {})[f"{name}, 1 thread"] = _row(network, x, short)
-    return found
+            results.setdefault("networks", {})[f"{name}, 1 thread"] = _row(network, x, short)
+    return results
 
 
 def _row(network: nn.Module, x: Tensor, settings: FIDOSettings) -> Plain:

@@ -80,5 +80,5 @@ def photographs(run: Run, folder: Path, settings: FIDOSettings) -> Plain:
         right = accuracy(model(crops).argmax(1), labels).item()
     small = torch.nn.functional.interpolate(pictures, size=(CROP, CROP), mode="area")
     target = torch.arange(len(PHOTOGRAPHS))
-    found = FIDO(model, settings).explain(small, target, infill="blur", mask_size=CELLS, seed=run.options.seed)
-    return {"names": [Path(name).stem for name in PHOTOGRAPHS], "crop_accuracy": right, **explained(found)}
+    explanation = FIDO(model, settings).explain(small, target, infill="blur", mask_size=CELLS, seed=run.options.seed)
+    return {"names": [Path(name).stem for name in PHOTOGRAPHS], "crop_accuracy": right, **explained(explanation)}

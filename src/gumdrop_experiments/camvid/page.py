@@ -51,9 +51,9 @@ SIDES = {"down_blocks": 0, "down": 0, "middle": 1, "up": 2, "up_blocks": 2, "joi
 """Parts of the networks, in the order in which data pass them: on the way down, between, on the way up, at the end."""
 
 
-def page(found: WithPictures) -> Page:
+def page(outcome: WithPictures) -> Page:
     """Hold learned rates against fixed ones."""
-    results, shown = found
+    results, shown = outcome
     by_class = {title: which for title, which in BY_CLASS.items() if which[0] in results}
     with_draws = {variant: (variant, "no_draws" if variant == "none" else "draws") for variant in results}
     body: list[Picture | Table] = [
@@ -126,11 +126,11 @@ def _averages(results: Results) -> Table:
 def _by_draws(results: Results) -> list[Table]:
     rows = []
     for variant, runs in results.items():
-        found = [run["by_draws"] for run in runs if "by_draws" in run]
-        for statistics, first in found[0].items() if found else ():
-            each = [one[statistics] for one in found]
+        averages = [run["by_draws"] for run in runs if "by_draws" in run]
+        for statistics, first in averages[0].items() if averages else ():
+            series = [one[statistics] for one in averages]
             heads = ["no draws", *(f"{how} of {n}" for how in ("probabilities", "logits") for n in first["draws"])]
-            ious = zip(*([one["no draws"], *one["probabilities"], *one["logits"]] for one in each), strict=True)
+            ious = zip(*([one["no draws"], *one["probabilities"], *one["logits"]] for one in series), strict=True)
             means = (mean_and_error(100 * iou for iou in of_networks) for of_networks in ious)
             rows.append([variant, statistics, *(with_error(pair, ".1f") for pair in means)])
     return [Table(BY_DRAWS, ["dropout", "statistics of", *heads], rows)] if rows else []

@@ -59,9 +59,9 @@ class PixelScores:
         span = math.log(math.log(self.num_classes) / LEAST_UNCERTAINTY)
         for name, sums in self._uncertainties.items():
             ratio = getattr(prediction, name)[known].clamp(min=LEAST_UNCERTAINTY) / LEAST_UNCERTAINTY
-            place = (UNCERTAINTY_BINS * ratio.log() / span).long().clamp(max=UNCERTAINTY_BINS - 1)
+            bins = (UNCERTAINTY_BINS * ratio.log() / span).long().clamp(max=UNCERTAINTY_BINS - 1)
             for row, chosen in ((0, right), (1, ~right)):
-                sums[row] += torch.bincount(place[chosen], minlength=UNCERTAINTY_BINS).cpu()
+                sums[row] += torch.bincount(bins[chosen], minlength=UNCERTAINTY_BINS).cpu()
 
     def result(self) -> Plain:
         """Form the scores.
@@ -101,8 +101,8 @@ def mean_iou(counts: Tensor) -> float:
 
 def binned(p: Tensor, hit: Tensor) -> Tensor:
     """Sum probabilities, hits and pixels in each bin of probability: (3, NUM_BINS) on the CPU, of two vectors."""
-    place, weights = (p * NUM_BINS).long().clamp(max=NUM_BINS - 1), (p, hit, torch.ones_like(p))
-    return torch.stack([torch.bincount(place, weights=each.double(), minlength=NUM_BINS) for each in weights]).cpu()
+    bins, weights = (p * NUM_BINS).long().clamp(max=NUM_BINS - 1), (p, hit, torch.ones_like(p))
+    return torch.stack([torch.bincount(bins, weights=each.double(), minlength=NUM_BINS) for each in weights]).cpu()
 
 
 def calibration(bins: Tensor) -> dict[str, float]:
@@ -203,5 +203,5 @@ def miou_by_draws(
         for key, score in scores.items():
             counted = confusion(truth, score.argmax(1).cpu(), score.shape[1])
             counts[key] = counts.get(key, torch.zeros_like(counted)) + counted
-    found: Plain = {"draws": numbers, "no draws": mean_iou(counts["no draws", 0])}
-    return found | {how: [mean_iou(counts[how, n]) for n in numbers] for how in ("probabilities", "logits")}
+    result: Plain = {"draws": numbers, "no draws": mean_iou(counts["no draws", 0])}
+    return result | {how: [mean_iou(counts[how, n]) for n in numbers] for how in ("probabilities", "logits")}

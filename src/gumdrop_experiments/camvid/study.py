@@ -63,10 +63,10 @@ def study(settings: Settings, run: Run) -> WithPictures:
             for v in (averaged if settings.draws else ())
             for s in seeds
         }
-        for (_, variant, seed), found in run.parts(by_draws).items():
-            results[variant][seed - run.options.seed]["by_draws"] = found
-        for (_, variant), found in averages.items():
-            results[variant][0]["averages"] = found
+        for (_, variant, seed), scores in run.parts(by_draws).items():
+            results[variant][seed - run.options.seed]["by_draws"] = scores
+        for (_, variant), scores in averages.items():
+            results[variant][0]["averages"] = scores
         return WithPictures(results, _maps(scenes, "learned", run.options.seed) if "learned" in chosen else [])
 
 
@@ -150,11 +150,11 @@ def _train(scenes: _Scenes, model: nn.Module, variant: str, seed: int) -> FitRes
         return scale * pixel_nll(output, labels)
 
     def measure(model: nn.Module, epoch: int) -> dict[str, float]:
-        found = {TRAIN: mean_iou(counts)}
+        scores = {TRAIN: mean_iou(counts)}
         counts.zero_()
         if epoch % settings.validate_every == 0 or epoch == settings.epochs:
-            found[VALIDATION] = _validation_miou(scenes, model, variant)
-        return found
+            scores[VALIDATION] = _validation_miou(scenes, model, variant)
+        return scores
 
     return fit(
         model,
@@ -235,13 +235,13 @@ def _by_draws(scenes: _Scenes, variant: str, seed: int) -> Plain:
     model = _trained(scenes, variant, seed)
     with seeded(seed), scenes.autocast():
         models = normalised_by(model, [x.to(device) for x, _ in scenes.crops()])
-    found = {}
+    scores = {}
     for name, normalised in models.items():
         batches = scenes.batches(scenes.test, most=1 if name == BY_PICTURE else ON_GPU)
         pictures = ((as_input(x).to(device), truth) for x, truth in batches)
         how: Plain = {"num_samples": settings.num_samples, "autocast": scenes.autocast}
-        found[name] = miou_by_draws(normalised, pictures, **how)
-    return found
+        scores[name] = miou_by_draws(normalised, pictures, **how)
+    return scores
 
 
 def _maps(scenes: _Scenes, variant: str, seed: int) -> Sequence[dict[str, Tensor]]:

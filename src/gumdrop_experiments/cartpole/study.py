@@ -56,10 +56,10 @@ def true_dynamics(task: Task, *, seed: int, quick: bool) -> Plain:
     def disturbed(state: Tensor) -> Tensor:
         return act(state) + DISTURBANCE * task.max_action * torch.randn((), generator=generator)
 
-    found = [run_trial(task, disturbed, seed=seed) for seed in range(HELD_OUT_TRIALS)]
+    trials = [run_trial(task, disturbed, seed=seed) for seed in range(HELD_OUT_TRIALS)]
     return {
         **evaluation(task, act),
-        "held_out": [{"states": rounded(trial.states), "actions": rounded(trial.actions)} for trial in found],
+        "held_out": [{"states": rounded(trial.states), "actions": rounded(trial.actions)} for trial in trials],
     }
 
 
@@ -136,16 +136,16 @@ def _search(
     settings: Settings, held_out: list[Any], folder: Path, search_settings: SearchSettings, variant: str, seed: int
 ) -> list[Plain]:
     search = Search(TASKS[settings.environment], search_settings, seed=seed)
-    place = folder / f"{variant}-{seed}.pt"
+    path = folder / f"{variant}-{seed}.pt"
     pairs = [(torch.tensor(each["states"]), torch.tensor(each["actions"])) for each in held_out]
     asked = [Trial(states, actions, torch.zeros(len(actions))) for states, actions in pairs]
-    records: list[Plain] = search.load(place) if place.exists() else []
+    records: list[Plain] = search.load(path) if path.exists() else []
     while len(records) < settings.trials:
         started = time.process_time()
         trial = search.run_next()
         seconds = time.process_time() - started
         records.append(_record(search, trial, asked) | {"seconds": rounded(seconds)})
-        search.save(place, records)
+        search.save(path, records)
         count = f"trial {len(records)} of {settings.trials}"
         print(f"cartpole: {variant}, seed {seed}, {count}: reward {trial.total:.2f}", flush=True)
     return records

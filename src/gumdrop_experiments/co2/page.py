@@ -59,8 +59,8 @@ def _lead(results: Plain) -> str:
 
 
 def _scores_of(results: Plain) -> dict[str, Plain]:
-    found = results["processes"]
-    rows = {label: found[name]["later"] for name, label in PROCESSES.items() if name in found}
+    processes = results["processes"]
+    rows = {label: processes[name]["later"] for name, label in PROCESSES.items() if name in processes}
     return rows | {each["label"]: each["later"] for each in results["networks"].values()}
 
 
@@ -96,17 +96,17 @@ def _networks(results: Plain) -> Table:
 
 
 def _parameters(results: Plain) -> Table:
-    found, point = results["processes"]["sampled"], point_estimate(results["processes"]["squared-exponential"])
-    records = {name: one | {"point": point[name]} for name, one in found["parameters"].items()}
+    sampled, point = results["processes"]["sampled"], point_estimate(results["processes"]["squared-exponential"])
+    records = {name: one | {"point": point[name]} for name, one in sampled["parameters"].items()}
     cells = {
         "largest marginal likelihood": "{point:.4f}",
         "mean of draws (SD)": "{mean:.4f} ({std:.4f})",
         "R-hat": "{r_hat:.4f}",
         "effective draws": "{effective:,.0f}",
     }
-    chains = found["chains"]
+    chains = sampled["chains"]
     caption = f"""Hyper-parameters of the squared exponential: {chains["chains"]} chains of {chains["draws"]:,} draws
-    after {chains["warmup"]:,} of warm-up, {found["divergent"]} divergent; {found["seconds"]:.0f} seconds of
+    after {chains["warmup"]:,} of warm-up, {sampled["divergent"]} divergent; {sampled["seconds"]:.0f} seconds of
     processor time."""
     return table_of(caption, records, cells)
 
@@ -226,11 +226,11 @@ def _fit(networks: Plain) -> Figure:
 
 def hyper_parameters(processes: Plain) -> Figure:
     """Draw trace, autocorrelation and forest of each hyper-parameter, a row each, and the point estimate."""
-    found, point = processes["sampled"], point_estimate(processes["squared-exponential"])
+    sampled, point = processes["sampled"], point_estimate(processes["squared-exponential"])
     drawing, panels = subplots(len(point), 3, size=(11, 2.1 * len(point) + 0.6))
     for row, (name, value) in zip(panels, point.items(), strict=True):
-        one = found["parameters"][name]
-        every = found["chains"]["draws"] / len(one["trace"][0])
+        one = sampled["parameters"][name]
+        every = sampled["chains"]["draws"] / len(one["trace"][0])
         for draws, lags, colour in zip(one["trace"], one["autocorrelation"], plots.PALETTE, strict=False):
             row[0].plot([every * i for i in range(len(draws))], draws, color=colour, linewidth=0.6, alpha=0.8)
             row[1].plot(lags, color=colour, linewidth=1.2)

@@ -176,8 +176,8 @@ def extrapolate(model: nn.Module, data: Series, *, num_samples: int, seed: int) 
 
 def study(settings: Settings, run: Run) -> Plain:
     """Extrapolate the record in each way."""
-    place = data_folder(run.options, "co2", sources=MAUNA_LOA, files=[MAUNA_LOA[0].name]) / MAUNA_LOA[0].name
-    data = series(read_mauna_loa(place))
+    path = data_folder(run.options, "co2", sources=MAUNA_LOA, files=[MAUNA_LOA[0].name]) / MAUNA_LOA[0].name
+    data = series(read_mauna_loa(path))
     restarts = QUICK_RESTARTS if run.options.quick else RESTARTS
     calls = {f"gp-{name}": partial(process, data, name, restarts) for name in kernels(data)}
     if processes.installed():
@@ -188,21 +188,21 @@ def study(settings: Settings, run: Run) -> Plain:
         print("co2: numpyro is not installed, so gp-sampled is left out (pip install 'gumdrop[mcmc]')")
     kinds = settings.networks or KINDS
     there = [name for name in NETWORKS if name.rpartition("-")[2] in kinds or run.has(name)]
-    found = run.parts(calls | {name: partial(_network, run, settings, data, name) for name in there})
+    networks = run.parts(calls | {name: partial(_network, run, settings, data, name) for name in there})
     steps = {name: steps_done(run.checkpoint(name, keep=True)) for name in NETWORKS if name not in there}
     # What a training that was stopped has to say is another part after more steps.
     stopped = [(name, f"{name}-{count}") for name, count in steps.items() if count]
     asked = run.parts({part: partial(_network, run, settings, data, name, train_on=False) for name, part in stopped})
-    found |= {name: asked[part] for name, part in stopped}
+    networks |= {name: asked[part] for name, part in stopped}
     return {
-        "record": {"sha256": sha256_of(place), "scale_ppm": data.scale},
+        "record": {"sha256": sha256_of(path), "scale_ppm": data.scale},
         "settings": {"draws": settings.num_samples, "bfloat16": settings.bfloat16},
         "data": {name: rounded(getattr(data, name)) for name in ("x", "y", "later_x", "later_y")},
         "asked": rounded(ASKED),
-        "processes": {name.removeprefix("gp-"): found[name] for name in calls},
-        "networks": {name: found[name] for name in NETWORKS if name in found},
+        "processes": {name.removeprefix("gp-"): networks[name] for name in calls},
+        "networks": {name: networks[name] for name in NETWORKS if name in networks},
         "stopped": [name for name, _ in stopped],
-        "missing": [network.label for name, network in NETWORKS.items() if name not in found],
+        "missing": [network.label for name, network in NETWORKS.items() if name not in networks],
     }
 
 

@@ -106,8 +106,8 @@ class Crops(Dataset[tuple[Tensor, Tensor]]):
             height, width = self.pictures.labels[row].shape
             top = int(torch.randint(height - self.size + 1, ()))
             left = int(torch.randint(width - self.size + 1, ()))
-            place = (..., slice(top, top + self.size), slice(left, left + self.size))
-            image, label = self.pictures.pictures[row][place], self.pictures.labels[row][place]
+            window = (..., slice(top, top + self.size), slice(left, left + self.size))
+            image, label = self.pictures.pictures[row][window], self.pictures.labels[row][window]
             mirrored = bool(torch.rand(()) < 0.5)
             images.append(image.flip(-1) if mirrored else image)
             labels.append(label.flip(-1) if mirrored else label)

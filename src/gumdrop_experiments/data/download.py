@@ -49,10 +49,10 @@ def fetch(
         >>> (folder / "b.txt").read_text()
         'ten words'
     """
-    place = Path(folder)
+    root = Path(folder)
     for file in files:
-        if not (place / file.name).is_file():
-            _fetch_one(file, place, notify)
+        if not (root / file.name).is_file():
+            _fetch_one(file, root, notify)
 
 
 def _fetch_one(file: RemoteFile, folder: Path, notify: Callable[[str], object]) -> None:
@@ -64,9 +64,9 @@ def _fetch_one(file: RemoteFile, folder: Path, notify: Callable[[str], object]) 
                 with urllib.request.urlopen(url, timeout=TIMEOUT) as source:
                     shutil.copyfileobj(source, target)
                 target.flush()
-                found = sha256_of(target.name)
-                if file.sha256 not in (None, found):
-                    raise DownloadError(f"another file than it should be (sha256 {found}, wanted {file.sha256})")
+                checksum = sha256_of(target.name)
+                if file.sha256 not in (None, checksum):
+                    raise DownloadError(f"another file than it should be (sha256 {checksum}, wanted {file.sha256})")
         except (OSError, HTTPException, ValueError) as error:
             if disk_is_full(error):  # which no other address can help
                 raise

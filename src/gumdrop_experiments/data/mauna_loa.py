@@ -39,19 +39,19 @@ def read_mauna_loa(path: str | os.PathLike[str]) -> MaunaLoa:
     The first keeps year and month in two columns, then the decimal date and the mean; the second has `YYYY-MM`, the
     decimal date and the mean. Lines that begin with ``#`` and the header are passed over.
     """
-    place = Path(path)
-    rows = list(_rows(place))
+    file = Path(path)
+    rows = list(_rows(file))
     if not rows:
-        raise MaunaLoaError(f"{place} holds no months; fetch it again")
+        raise MaunaLoaError(f"{file} holds no months; fetch it again")
     months = np.array([month for month, _ in rows], dtype="datetime64[M]")
     gaps = np.flatnonzero(np.diff(months).astype(int) != 1)
     if len(gaps):
-        raise MaunaLoaError(f"{place} goes from {months[gaps[0]]} to {months[gaps[0] + 1]}; months must follow in turn")
+        raise MaunaLoaError(f"{file} goes from {months[gaps[0]]} to {months[gaps[0] + 1]}; months must follow in turn")
     return MaunaLoa(months, np.array([ppm for _, ppm in rows]))
 
 
-def _rows(place: Path) -> Iterator[tuple[str, float]]:
-    with place.open(encoding="utf-8", newline="") as file:
+def _rows(path: Path) -> Iterator[tuple[str, float]]:
+    with path.open(encoding="utf-8", newline="") as file:
         reader = csv.reader(line for line in file if line.strip() and not line.startswith("#"))
         for number, cells in enumerate(reader):
             if number == 0 and not cells[0].strip()[:1].isdigit():
@@ -61,7 +61,7 @@ def _rows(place: Path) -> Iterator[tuple[str, float]]:
                 np.datetime64(month, "M")
                 value = float(ppm)
             except ValueError as error:
-                raise MaunaLoaError(f"{place}: {','.join(cells)!r} is no month with a mean ({error})") from error
+                raise MaunaLoaError(f"{path}: {','.join(cells)!r} is no month with a mean ({error})") from error
             if not PLAUSIBLE[0] < value < PLAUSIBLE[1]:
-                raise MaunaLoaError(f"{place}: {value:g} in {month} is no concentration in parts per million")
+                raise MaunaLoaError(f"{path}: {value:g} in {month} is no concentration in parts per million")
             yield month, value

@@ -54,24 +54,24 @@ def read_idx(path: str | os.PathLike[str]) -> Tensor:
     The format is big-endian: two zero bytes, the element type, the number of dimensions, the size of each as int32,
     then the elements with the last dimension running fastest.
     """
-    place = Path(path)
-    raw = place.read_bytes()
-    if place.suffix == ".gz":
+    file = Path(path)
+    raw = file.read_bytes()
+    if file.suffix == ".gz":
         try:
             raw = gzip.decompress(raw)
         except (OSError, EOFError, zlib.error) as error:
-            raise ImageFileError(f"{place} is not a whole gzip file; fetch it again") from error
+            raise ImageFileError(f"{file} is not a whole gzip file; fetch it again") from error
     if len(raw) < 4 or raw[:2] != b"\0\0" or raw[2] != UNSIGNED_BYTE:
-        raise ImageFileError(f"{place} does not begin like an IDX file of bytes (0, 0, 8, dimensions)")
+        raise ImageFileError(f"{file} does not begin like an IDX file of bytes (0, 0, 8, dimensions)")
     begin = 4 + 4 * raw[3]
     if len(raw) < begin:
-        raise ImageFileError(f"{place} ends within its header")
+        raise ImageFileError(f"{file} ends within its header")
     shape = struct.unpack(f">{raw[3]}i", raw[4:begin])
     if min(shape, default=0) < 1:
-        raise ImageFileError(f"{place} states the shape {shape}; all sizes must be at least 1")
+        raise ImageFileError(f"{file} states the shape {shape}; all sizes must be at least 1")
     values = torch.frombuffer(bytearray(raw[begin:]) or bytearray(1), dtype=torch.uint8)
     if values.numel() != torch.Size(shape).numel():
-        raise ImageFileError(f"{place} states the shape {shape} but holds {len(raw) - begin} bytes; fetch it again")
+        raise ImageFileError(f"{file} states the shape {shape} but holds {len(raw) - begin} bytes; fetch it again")
     return values.reshape(shape)
 
 
@@ -105,15 +105,15 @@ def small_digits() -> DigitImages:
 def _find(folder: Path, split: str, what: str) -> Path:
     """Find the one file of a split; the archive counts where both it and its content are there."""
     spellings = ("t10k", "test") if split == "t10k" else (split,)
-    found = {path for word in spellings for path in folder.glob(f"*{word}-{what}*") if path.suffix in ("", ".gz")}
-    found -= {path.with_suffix("") for path in found if path.suffix == ".gz"}
-    if not found:
+    paths = {path for word in spellings for path in folder.glob(f"*{word}-{what}*") if path.suffix in ("", ".gz")}
+    paths -= {path.with_suffix("") for path in paths if path.suffix == ".gz"}
+    if not paths:
         raise ImageFileError(
             f"{folder / split}-{what}.gz is missing; MNIST comes as four such files, see docs/experiments.md"
         )
-    if len(found) > 1:
-        names = ", ".join(sorted(path.name for path in found))
+    if len(paths) > 1:
+        names = ", ".join(sorted(path.name for path in paths))
         raise ImageFileError(
             f"{folder} holds several files of {split} {what} ({names}); keep each set in its own folder"
         )
-    return found.pop()
+    return paths.pop()

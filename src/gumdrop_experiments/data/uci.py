@@ -45,22 +45,22 @@ class Split:
 
 def read_rows(folder: str | os.PathLike[str]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Read all rows of a set, whatever its splits: inputs (N, F) and targets (N, 1), in their units."""
-    place = Path(folder)
-    data = _numbers(place / "data.txt")
-    features = _indices(place / "index_features.txt", data.shape[1], "column")
-    target = _indices(place / "index_target.txt", data.shape[1], "column")
+    root = Path(folder)
+    data = _numbers(root / "data.txt")
+    features = _indices(root / "index_features.txt", data.shape[1], "column")
+    target = _indices(root / "index_target.txt", data.shape[1], "column")
     if len(target) != 1 or target[0] in features:
-        raise ValueError(f"{place / 'index_target.txt'} must name one column that is no feature, got {target.tolist()}")
+        raise ValueError(f"{root / 'index_target.txt'} must name one column that is no feature, got {target.tolist()}")
     return data[:, features], data[:, target]
 
 
 def read_splits(folder: str | os.PathLike[str], *, most: int | None = None) -> list[Split]:
     """Read a set and its splits."""
-    place = Path(folder)
-    x, y = read_rows(place)
+    root = Path(folder)
+    x, y = read_rows(root)
     splits: list[Split] = []
     while len(splits) != most:
-        train_file, test_file = (place / f"index_{part}_{len(splits)}.txt" for part in ("train", "test"))
+        train_file, test_file = (root / f"index_{part}_{len(splits)}.txt" for part in ("train", "test"))
         if splits and not (train_file.is_file() or test_file.is_file()):
             break
         train, test = (_indices(file, len(x), "row") for file in (train_file, test_file))

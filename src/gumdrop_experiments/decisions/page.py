@@ -51,8 +51,8 @@ def page(results: Plain) -> Page:
 def _label_table(curves: Plain) -> Table:
     labels = [int(point["labels"]) for point in curves["random"][0]]
     usual, rows = column(curves["random"], "accuracy"), []
-    for choice, each in curves.items():
-        values = column(each, "accuracy")
+    for choice, curve in curves.items():
+        values = column(curve, "accuracy")
         gains = [mean_and_error(gain) for gain in (values - usual).T]
         said = [f" ({gain:+.3f}, {error:.3f})" if gain or error else "" for gain, error in gains]
         rows.append([choice, *(f"{mean:.3f}{gain}" for mean, gain in zip(values.mean(0), said, strict=True))])
@@ -84,9 +84,9 @@ def _curves(curves: Plain) -> Figure:
     figure, panels = subplots(1, 2, size=(10, 3.6))
     names = {"accuracy": "accuracy on test rows", "log_likelihood": "log likelihood of test rows, nats"}
     for axes, (score, name) in zip(panels, names.items(), strict=True):
-        for colour, (choice, each) in zip((INK, *PALETTE[:2]), curves.items(), strict=True):
-            labels = column(each, "labels")[0]
-            mean, error = np.transpose([mean_and_error(values) for values in column(each, score).T])
+        for colour, (choice, curve) in zip((INK, *PALETTE[:2]), curves.items(), strict=True):
+            labels = column(curve, "labels")[0]
+            mean, error = np.transpose([mean_and_error(values) for values in column(curve, score).T])
             band(axes, labels, mean, mean - error, mean + error, color=colour, label=choice, marker="o", markersize=3)
         axes.set_xticks(labels)
         dress(axes, title="digits", x="rows with a label", y=name)

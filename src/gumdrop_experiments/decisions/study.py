@@ -48,7 +48,7 @@ def study(settings: BaseSettings, run: Run) -> Plain:
     quick = run.options.quick
     seeds = run.options.seeds(QUICK_SEEDS if quick else SEEDS)
     rounds, passes = (QUICK_ROUNDS, QUICK_PASSES) if quick else (ROUNDS, None)
-    found = [run.part(f"outliers.{seed}", partial(outliers, seed, passes)) for seed in seeds]
+    results = [run.part(f"outliers.{seed}", partial(outliers, seed, passes)) for seed in seeds]
     rates = {
         name: [run.part(f"growing.{name}.{seed}", partial(growing, name, seed, sizes, passes)) for seed in seeds[:2]]
         for name, sizes in (QUICK_SIZES if quick else SIZES).items()
@@ -60,7 +60,7 @@ def study(settings: BaseSettings, run: Run) -> Plain:
         ]
         for number, choice in enumerate(CHOICES)
     }
-    return {"labels": curves, "outliers": found, "growing": rates}
+    return {"labels": curves, "outliers": results, "growing": rates}
 
 
 def label(choice: str, seed: int, rounds: int, passes: int | None) -> list[dict[str, float]]:
@@ -90,15 +90,15 @@ def outliers(seed: int, passes: int | None) -> Plain:
     reference, usual = np.array_split(x_test, 2)
     turned = np.rot90(usual.reshape(-1, 8, 8), axes=(1, 2)).reshape(-1, 64)
     scores = _outlier_scores(x, y, seed, passes)
-    found: Plain = {}
+    results: Plain = {}
     for kind, rows in {"digits 8 and 9": unknown, "digits turned by 90 degrees": turned}.items():
         truth = np.r_[np.zeros(len(usual)), np.ones(len(rows))]
-        found[kind] = {}
+        results[kind] = {}
         for name, score in scores.items():
             auroc = roc_auc_score(truth, score(np.vstack([usual, rows])))
             alarms = [np.mean(outlier_p_values(score(each), score(reference)) <= ALARM) for each in (usual, rows)]
-            found[kind][name] = {"auroc": float(auroc), "false_alarms": float(alarms[0]), "found": float(alarms[1])}
-    return found
+            results[kind][name] = {"auroc": float(auroc), "false_alarms": float(alarms[0]), "found": float(alarms[1])}
+    return results
 
 
 def _outlier_scores(x: Numbers, y: Numbers, seed: int, passes: int | None) -> dict[str, Callable[[Numbers], Numbers]]:

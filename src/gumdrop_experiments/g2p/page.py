@@ -60,14 +60,14 @@ def page(results: Plain) -> Page:
 
 def _readers_in_words(readers: Plain) -> Iterator[str]:
     if readers:
-        found = ", ".join(f"{each['hamming']['no_draws']:.2f} ({name})" for name, each in readers.items())
-        yield f"Phones of a word that the report's network gets wrong: {found}."
+        distances = ", ".join(f"{each['hamming']['no_draws']:.2f} ({name})" for name, each in readers.items())
+        yield f"Phones of a word that the report's network gets wrong: {distances}."
 
 
 def _spellers_in_words(judged: Plain) -> Iterator[str]:
-    for variant, each in judged.items():
-        yield f"""With attention ({variant}): {100 * each["draws"]["wer"]:.1f} % of the words wrong; the disagreement
-        of drawn functions announces them with an AUROC of {_number(each["auroc"]["disagreement on phones"])}."""
+    for variant, scores in judged.items():
+        yield f"""With attention ({variant}): {100 * scores["draws"]["wer"]:.1f} % of the words wrong; the disagreement
+        of drawn functions announces them with an AUROC of {_number(scores["auroc"]["disagreement on phones"])}."""
 
 
 def _protocol(data: Plain) -> str:
@@ -83,9 +83,9 @@ def _number(value: float | None) -> str:
 
 def _pooled_table(readers: Plain) -> Table:
     rows = []
-    for name, each in readers.items():
-        distance = each["hamming"]
-        losses = each["history"]["validation_nll"]
+    for name, reader in readers.items():
+        distance = reader["hamming"]
+        losses = reader["history"]["validation_nll"]
         numbers = (distance["no_draws"], distance["draws"], min(losses), losses[-1])
         rows.append([name, *(f"{number:.3f}" for number in numbers), PUBLISHED.get(name, "–")])
     columns = ["rates", "Hamming distance, no draws", "10 draws", "held-out loss, best epoch, nats", "last epoch"]
@@ -133,12 +133,12 @@ def _examples_table(variant: str, examples: Sequence[Plain]) -> Table:
 def _pooled(readers: Plain) -> Figure:
     some = next(iter(readers.values()))["history"]
     scores = {name: title for name, title in SCORES.items() if name in some}
-    learners = [name for name, each in readers.items() if not name.startswith("fixed") and len(each["rates"]) > 1]
+    learners = [name for name, reader in readers.items() if not name.startswith("fixed") and len(reader["rates"]) > 1]
     drawing = Figure(figsize=(12, 7.6), layout="constrained")
     above, below = drawing.subfigures(2, 1, squeeze=False)[:, 0]
     for ax, (score, title) in zip(above.subplots(1, len(scores), squeeze=False)[0], scores.items(), strict=True):
-        for name, each in readers.items():
-            values = each["history"][score]
+        for name, reader in readers.items():
+            values = reader["history"][score]
             ax.plot(range(1, len(values) + 1), values, label=name, **_look(name))
         dress(ax, title=title, x="epoch", whole=True, legend=8)
     for ax, name in zip(below.subplots(1, len(learners), squeeze=False)[0], learners, strict=True):
@@ -181,9 +181,9 @@ def _spellers(results: Plain) -> Figure:
 
 def _disagreement(results: Plain) -> Figure:
     drawing, panels = subplots(1, len(results["spellers"]), sharey=True, squeeze=False, size=(10, 3.6))
-    for ax, (variant, each) in zip(panels[0], results["spellers"].items(), strict=True):
-        disagreements = np.asarray(each["judged"]["doubt"])
-        wrong = np.asarray(each["judged"]["wrong"], dtype=float)
+    for ax, (variant, speller) in zip(panels[0], results["spellers"].items(), strict=True):
+        disagreements = np.asarray(speller["judged"]["doubt"])
+        wrong = np.asarray(speller["judged"]["wrong"], dtype=float)
         groups = np.array_split(np.argsort(disagreements, kind="stable"), min(10, len(disagreements)))
         heights = [100 * wrong[group].mean() for group in groups]
         colour = plots.BLUE if variant.startswith("fixed") else plots.ORANGE

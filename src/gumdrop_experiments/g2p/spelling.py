@@ -47,8 +47,8 @@ def beam_search(models: Sequence[Speller], words: Tensor, *, width: int, longest
             model.say(said, memory, present, state)
             for model, (memory, present), state in zip(models, read, states, strict=True)
         ]
-        each = torch.stack([torch.log_softmax(logits[:, -1], dim=-1) for logits, _ in steps])
-        log_p = (torch.logsumexp(each, dim=0) - math.log(len(models))).view(count, width, -1)
+        of_each = torch.stack([torch.log_softmax(logits[:, -1], dim=-1) for logits, _ in steps])
+        log_p = (torch.logsumexp(of_each, dim=0) - math.log(len(models))).view(count, width, -1)
         log_p[:, :, [0, Speller.START]] = -torch.inf
         if said_so_far.shape[2]:  # a way that has ended goes on with nothing, at no cost
             ended = (said_so_far == Speller.END).any(2)
@@ -177,10 +177,10 @@ def _hear(models: Sequence[Speller], words: Words, num_samples: int, seed: int) 
     ways, log_p, uncertainties = [], [], []
     for start in range(0, len(words.test_words), WORDS_AT_ONCE):
         letters = words.letters(words.test_words[start : start + WORDS_AT_ONCE])
-        found, scores = beam_search(models, letters, width=BEAM, longest=words.longest)
-        prediction, disagreement = judge(models, letters, found, num_samples=num_samples, seed=seed)
+        spellings, scores = beam_search(models, letters, width=BEAM, longest=words.longest)
+        prediction, disagreement = judge(models, letters, spellings, num_samples=num_samples, seed=seed)
         by_draws = prediction.log_probabilities[:, :BEAM]
-        ways += [[until_end(way) for way in word] for word in found.tolist()]
+        ways += [[until_end(way) for way in word] for word in spellings.tolist()]
         log_p.append(torch.stack([scores, by_draws]))
         doubts = disagreement, prediction.mutual_information, prediction.predictive_entropy, -by_draws.amax(1)
         uncertainties.append(torch.stack(doubts))

@@ -42,15 +42,15 @@ def study(settings: Settings, run: Run) -> Plain:
     calls |= {name: partial(speaking, "learned", member) for name, member in more}
     calls |= {part_name(variant): partial(pooled, run, words, settings, variant) for variant in readers}
     done = run.parts(calls)
-    found = {variant: done[part_name(speller_name(variant))] for variant in spellers}
+    results = {variant: done[part_name(speller_name(variant))] for variant in spellers}
     if more:
-        found[f"{members} learned together"] = run.part(
+        results[f"{members} learned together"] = run.part(
             part_name("spellers", members), partial(together, run, words, settings, "learned", members)
         )
     return {
         "data": words.counts | {"trained": len(words.train), "tested": len(words.test_words)},
         "pooled": {variant: _settled(done[part_name(variant)]) for variant in readers},
-        "spellers": found,
+        "spellers": results,
         "further_seeds": {f"learned, seed {run.options.seed + member}": done[name] for name, member in more},
     }
 

@@ -146,8 +146,8 @@ def train_as_reported(
         nll, held_out = done[-1]["nll"], done[-1]["validation_nll"]
         print(f"{name}: epoch {len(done)} of {epochs}, {nll:.3f} nats, held out {held_out:.3f}", flush=True)
 
-    place = run.checkpoint(part_name(name))
-    done = run_epochs(place, model, optimizer, epochs, seed=run.options.seed, run=run_epoch, say=say)
+    checkpoint = run.checkpoint(part_name(name))
+    done = run_epochs(checkpoint, model, optimizer, epochs, seed=run.options.seed, run=run_epoch, say=say)
     model.eval()
     return {
         "history": {key: [epoch[key] for epoch in done] for key in ("nll", "validation_nll", "validation_hamming")},

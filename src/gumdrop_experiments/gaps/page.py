@@ -78,11 +78,11 @@ CELLS: Cells = {
 }
 
 
-def _table(kind: str, name: str, each: Plain, published: Plain) -> Table:
-    caption = f"""{name}, {kind} splits: mean over {each["splits"]}, standard error in brackets; nats per row and
+def _table(kind: str, name: str, scores: Plain, published: Plain) -> Table:
+    caption = f"""{name}, {kind} splits: mean over {scores["splits"]}, standard error in brackets; nats per row and
     units of the target; share of rows inside their intervals in %; median seconds of one core to train and predict"""
     theirs = [[f"published: {label}", f"{value:.2f}", *[""] * 6] for label, value in published.get(name, {}).items()]
-    return methods_table(caption, each["methods"], CELLS, published=theirs)
+    return methods_table(caption, scores["methods"], CELLS, published=theirs)
 
 
 def _log_likelihoods(kinds: Plain, published: Plain) -> Figure:

@@ -32,7 +32,7 @@ def study(settings: Settings, run: Run) -> Plain:
             for key in keys
         }
     )
-    found = {
+    results = {
         kind: {
             name: {
                 "splits": len(splits[name, kind]),
@@ -43,15 +43,15 @@ def study(settings: Settings, run: Run) -> Plain:
         for kind in settings.kinds
     }
     return {
-        "kinds": found,
-        "means": {kind: over_sets(sets, keys) for kind, sets in found.items()},
+        "kinds": results,
+        "means": {kind: over_sets(sets, keys) for kind, sets in results.items()},
         "published": PUBLISHED,
     }
 
 
 def part(key: str, splits: Sequence[Split], seed: int, epochs: int | None) -> list[Plain]:
     """Run one method on all splits of a kind, and score it in units of the target; stop at one that it cannot do."""
-    found = []
+    results = []
     for split in splits:
         x, y, x_test, y_test = (
             each.double().numpy() for each in (split.x_train, split.y_train, split.x_test, split.y_test)
@@ -64,13 +64,13 @@ def part(key: str, splits: Sequence[Split], seed: int, epochs: int | None) -> li
             scores[name] *= split.y_std
         for name in ("width", "gaussian_nll"):  # which nobody asks for
             del scores[name]
-        found.append(scores)
-    return found
+        results.append(scores)
+    return results
 
 
 def _summary(scores: list[Plain]) -> Plain:
-    found = summary(scores)
-    return found if "failed" in found else {**found, "by_split": [each["log_likelihood"] for each in scores]}
+    result = summary(scores)
+    return result if "failed" in result else {**result, "by_split": [each["log_likelihood"] for each in scores]}
 
 
 def over_sets(sets: Plain, keys: Sequence[str]) -> dict[str, float | None]:

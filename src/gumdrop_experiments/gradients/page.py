@@ -125,21 +125,21 @@ def _gain(ways: Plain) -> str:
     return with_error(mean_and_error(a - b for a, b in pairs), "+.3f")
 
 
-def _temperatures(found: Plain) -> list[str]:
-    return [name.removeprefix("ours t=") for name in found if name.startswith("ours t=")]
+def _temperatures(results: Plain) -> list[str]:
+    return [name.removeprefix("ours t=") for name in results if name.startswith("ours t=")]
 
 
 def _bias_variance(part: Plain) -> Figure:
     drawing, panels = subplots(1, 2, sharex=True, sharey=True, size=(8.2, 3.6))
     for ax, (stage, title) in zip(panels, STAGES.items(), strict=True):
-        found = part[stage]
-        relaxed = [found[f"ours t={t}"] for t in _temperatures(found)]
+        results = part[stage]
+        relaxed = [results[f"ours t={t}"] for t in _temperatures(results)]
         xs, ys = [row["bias"] for row in relaxed], [row["deviation"] for row in relaxed]
         ax.plot(xs, ys, "o-", color=plots.BLUE, markersize=4, linewidth=1.2, label="relaxed, any of its three forms")
-        for x, y, t in zip(xs, ys, _temperatures(found), strict=True):
+        for x, y, t in zip(xs, ys, _temperatures(results), strict=True):
             ax.annotate(f"t={t}", (x, y), xytext=(5, 4), textcoords="offset points", fontsize=plots.SIZE - 1.5)
         for name, colour in OTHERS.items():
-            ax.plot(found[name]["bias"], found[name]["deviation"], "D", color=colour, markersize=5, label=name)
+            ax.plot(results[name]["bias"], results[name]["deviation"], "D", color=colour, markersize=5, label=name)
         log_ticks(ax, 1, 2, 5)
         y = "standard deviation / norm" if stage == "start" else ""
         dress(ax, title=title, x="bias / norm of the exact gradient", y=y, xlim=(-0.015, None))
@@ -159,8 +159,8 @@ def _norms(part: Plain) -> Figure:
     dress(axes[3], title="without a relaxation")
     drawing.supxlabel("step", fontsize=plots.SIZE)
     drawing.supylabel("L2 norm", fontsize=plots.SIZE)
-    for ax, place in ((axes[0], "upper right"), (axes[3], "center right")):
-        ax.legend(fontsize=plots.SIZE - 1, frameon=False, loc=place)
+    for ax, corner in ((axes[0], "upper right"), (axes[3], "center right")):
+        ax.legend(fontsize=plots.SIZE - 1, frameon=False, loc=corner)
     log_ticks(axes[0], 1, 2, 5)
     return drawing
 

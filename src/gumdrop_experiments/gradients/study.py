@@ -102,7 +102,7 @@ def _cost_slope(logit: Tensor, settings: FIDOSettings, step: int) -> Tensor:
 
 def identity() -> Plain:
     """Compare the three spellings of the relaxation in float32."""
-    found: Plain = {}
+    results: Plain = {}
     for temperature in (0.1, 1.0):
         rows = []
         for logit in (0.0, -2.0, -4.0, -8.0, -12.0, -16.0):
@@ -115,8 +115,8 @@ def identity() -> Plain:
             gaps = {name: (slopes[name] - slopes["ours"]).abs().max() for name in ("original", "simplified")}
             largest = slopes["ours"].abs().max()
             rows.append({"logit": logit} | {name: (gap / largest).item() for name, gap in gaps.items()})
-        found[f"t={temperature:g}"] = rows
-    return found
+        results[f"t={temperature:g}"] = rows
+    return results
 
 
 def _cell_objective(model: nn.Sequential, image: Tensor, infill: Tensor, target: Tensor) -> Objective:
@@ -146,13 +146,13 @@ def enumeration(model: nn.Sequential, images: Tensor, num_draws: int, seed: int)
     midst = FIDO(model, FIDOSettings(iterations=15)).explain(images, target, mask_size=CELLS, seed=seed)
     searches = {name: pair for name, pair in at_temperatures().items() if pair[0] == "ours" or pair[1] in (0.1, 1.0)}
     logits = {"start": torch.zeros(len(images), CELLS**2), "midst": _cell_logits(midst.keep_ssr)}
-    found: Plain = {}
+    results: Plain = {}
     for stage, values in logits.items():
         rows = [slice(i, i + 1) for i in range(len(images))]
         objectives = [_cell_objective(model, images[row], infill[row], target[row]) for row in rows]
         cases = [(f, logit, exact_gradient(logit, f)) for f, logit in zip(objectives, values, strict=True)]
-        found[stage] = {name: _errors(cases, *which, num_draws, seed) for name, which in searches.items()}
-    return found
+        results[stage] = {name: _errors(cases, *which, num_draws, seed) for name, which in searches.items()}
+    return results
 
 
 def _cell_logits(keep: Tensor) -> Tensor:

@@ -58,12 +58,12 @@ def _coverage(results: Plain) -> Figure:
     tables, coverages = results["tables"], results["coverages"]
     names = [*dict.fromkeys(way for each in tables.values() for way in each["ways"])]
     drawing, panels = panels_of([f"{c:.0%}" for c in coverages], 4, panel=(2.5, 3.6), margin=1.6, sharey=True)
-    for place, axes in enumerate(panels.values()):
+    for index, axes in enumerate(panels.values()):
         axes.axvspan(-2, 2, color=GREY, alpha=0.15, linewidth=0)
         axes.axvline(0, color=INK, linewidth=0.8)
         for name in names:
             rows = [(i, each["ways"][name]) for i, each in enumerate(tables.values()) if name in each["ways"]]
-            gaps = np.clip([100 * (way["coverage"][place] - coverages[place]) for _, way in rows], -20, 20)
+            gaps = np.clip([100 * (way["coverage"][index] - coverages[index]) for _, way in rows], -20, 20)
             axes.plot(gaps, [i for i, _ in rows], linestyle="none", markersize=5, **_look(name, names))
         axes.set_yticks(range(len(tables)), list(tables))
         axes.set_xlabel("points", fontsize=8)
@@ -86,7 +86,7 @@ def _streams(streams: Plain) -> Figure:
     return drawing
 
 
-def _table(name: str, each: Plain, coverages: list[float]) -> Table:
+def _table(name: str, table: Plain, coverages: list[float]) -> Table:
     cells: dict[str, Cell] = {
         **{f"{c:.0%}": partial(_share, place) for place, c in enumerate(coverages)},
         "worst quarter, 90%": lambda way: "" if way["worst quarter"] is None else f"{100 * way['worst quarter']:.1f}",
@@ -94,9 +94,9 @@ def _table(name: str, each: Plain, coverages: list[float]) -> Table:
         "interval score (SE)": cell("interval score", error=True),
         "seconds": lambda way: f"{way['seconds']:.1f}" if "seconds" in way else "",
     }
-    caption = f"{name}: coverage in %, widths and scores in standard deviations of the target, {each['splits']} splits"
-    return table_of(caption, each["ways"], cells, ours=LOOKS.__contains__)
+    caption = f"{name}: coverage in %, widths and scores in standard deviations of the target, {table['splits']} splits"
+    return table_of(caption, table["ways"], cells, ours=LOOKS.__contains__)
 
 
-def _share(place: int, way: Plain) -> str:
-    return f"{100 * way['coverage'][place]:.1f}"
+def _share(index: int, way: Plain) -> str:
+    return f"{100 * way['coverage'][index]:.1f}"

@@ -59,9 +59,9 @@ def study(settings: Settings, run: Run) -> Plain:
     for i, stream in enumerate(drifting.values()):
         calls["stream", i] = partial(_stream, stream, seed, settings.epochs, stretch)
     parts = run.parts(calls)
-    found = {name: _summary([parts[name, split] for split in range(settings.splits)]) for name in names}
+    results = {name: _summary([parts[name, split] for split in range(settings.splits)]) for name in names}
     followed = {name: parts["stream", i] for i, name in enumerate(drifting)}
-    return {"coverages": list(COVERAGES), "tables": found, "streams": followed, "counts": _counts(found, followed)}
+    return {"coverages": list(COVERAGES), "tables": results, "streams": followed, "counts": _counts(results, followed)}
 
 
 def _part(x: NDArray[np.float64], y: NDArray[np.float64], seed: int, epochs: int | None, ways: dict[str, Any]) -> Plain:
@@ -101,20 +101,20 @@ def _scores(ends: Ends, y: NDArray[np.float64], quarters: NDArray[np.int64], uni
 def _summary(parts: Sequence[Plain]) -> Plain:
     """Means over splits; groups are of the rows of all of them."""
     sizes = np.sum([part["quarters"] for part in parts], axis=0)
-    found = {}
+    results = {}
     for name in parts[0]["ways"]:
         scores = [part["ways"][name] for part in parts]
         held = np.sum([each["held in quarters"] for each in scores], axis=0)
         enough = sizes >= ROWS_OF_A_GROUP
         seconds = [part["seconds"][name] for part in parts if name in part["seconds"]]
-        found[name] = {
+        results[name] = {
             "coverage": np.mean([each["coverage"] for each in scores], axis=0).tolist(),
             "width": mean_and_error(each["width"] for each in scores),
             "interval score": mean_and_error(each["interval score"] for each in scores),
             "worst quarter": float((held[enough] / sizes[enough]).min()) if enough.any() else None,
             **({"seconds": float(np.median(seconds))} if seconds else {}),
         }
-    return {"splits": len(parts), "ways": found}
+    return {"splits": len(parts), "ways": results}
 
 
 def _stream(stream: Stream, seed: int, epochs: int | None, stretch: int) -> Plain:
@@ -125,31 +125,31 @@ def _stream(stream: Stream, seed: int, epochs: int | None, stretch: int) -> Plai
     (levels,) = model.conformal.levels
     prediction = replace(model, conformal=None).predict_part(frame_of(x[first:]), PredictionSettings())[2]
     conformity = prediction.conformity(torch.tensor(y[first:, None]))
-    places = conformity[:, 0].abs().amin(-1).double()
-    stay = torch.stack([levels.reach(coverage)[0] for coverage in COVERAGES]).expand(len(places), -1)
-    whole = len(places) // stretch * stretch
+    distances = conformity[:, 0].abs().amin(-1).double()
+    stay = torch.stack([levels.reach(coverage)[0] for coverage in COVERAGES]).expand(len(distances), -1)
+    whole = len(distances) // stretch * stretch
     shares = {}
     for name, reaches in (("levels that stay", stay), ("levels that follow", _reached(levels, conformity))):
-        inside = (places[:whole, None] <= reaches[:whole]).double().split(stretch)
+        inside = (distances[:whole, None] <= reaches[:whole]).double().split(stretch)
         shares[name] = torch.stack([rows.mean(0) for rows in inside]).T.tolist()
     return {"stretch": stretch, "ways": shares}
 
 
 def _reached(levels: ConformalLevels, conformity: torch.Tensor) -> torch.Tensor:
     """How far each interval reaches before its row is known, shape (T, 4)."""
-    found = []
+    results = []
     for row in range(len(conformity)):
-        found.append(torch.cat([levels.reach(coverage) for coverage in COVERAGES]))
+        results.append(torch.cat([levels.reach(coverage) for coverage in COVERAGES]))
         levels = levels.updated(conformity[row : row + 1])
-    return torch.stack(found)
+    return torch.stack(results)
 
 
 def _counts(tables: Plain, followed: Plain) -> Plain:
     """On how many tables each way is close at every coverage, and no quarter fails; and how far streams are off."""
     ways: dict[str, list[Plain]] = {}
-    for each in tables.values():
-        for name, found in each["ways"].items():
-            ways.setdefault(name, []).append(found)
+    for table in tables.values():
+        for name, result in table["ways"].items():
+            ways.setdefault(name, []).append(result)
     close = {
         name: sum(
             all(abs(held - c) <= CLOSE for held, c in zip(of["coverage"], COVERAGES, strict=True)) for of in ways[name]
@@ -162,7 +162,7 @@ def _counts(tables: Plain, followed: Plain) -> Plain:
         for name in (CONFORMAL, BY)
     )
     off = {
-        way: max(abs(share - COVERAGES[NINETY]) for each in followed.values() for share in each["ways"][way][NINETY])
+        way: max(abs(share - COVERAGES[NINETY]) for table in followed.values() for share in table["ways"][way][NINETY])
         for way in ("levels that stay", "levels that follow")
     }
     return {

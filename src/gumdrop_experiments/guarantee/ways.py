@@ -15,7 +15,8 @@ from sklearn.ensemble import HistGradientBoostingRegressor
 from sklearn.model_selection import train_test_split
 
 from gumdrop.tables import TableModel, fit_table
-from gumdrop.tables.fitting.settings import FitSettings, PredictionSettings, Reading
+from gumdrop.tables.fitting.settings import FitSettings, PredictionSettings
+from gumdrop.tables.reading.declared import Reading
 from gumdrop_experiments.data.uci import TABLES, read_rows, read_table
 from gumdrop_experiments.tables.tasks import Task
 
@@ -137,8 +138,8 @@ def mapie(task: Task) -> Ends:
 
     trees = HistGradientBoostingRegressor(random_state=task.seed)
     model = CrossConformalRegressor(trees, confidence_level=COVERAGES, method="plus", cv=5, random_state=task.seed)
-    found = model.fit_conformalize(task.x_train, task.y_train).predict_interval(task.x_test)[1]
-    return np.moveaxis(found, 2, 0)
+    intervals = model.fit_conformalize(task.x_train, task.y_train).predict_interval(task.x_test)[1]
+    return np.moveaxis(intervals, 2, 0)
 
 
 def crepes(task: Task) -> Ends:
@@ -163,9 +164,9 @@ def catboost(task: Task) -> Ends:
     loss = f"MultiQuantile:alpha={','.join(map(str, sorted(levels)))}"
     model = CatBoostRegressor(loss_function=loss, iterations=None if task.epochs is None else 50, **options)
     model.fit(x, y, eval_set=(x_stop, y_stop), early_stopping_rounds=50, verbose=False)
-    found = np.sort(model.predict(task.x_test), axis=1)
-    places = np.searchsorted(sorted(levels), levels)
-    return np.moveaxis(found[:, places].reshape(len(found), len(COVERAGES), 2), 1, 0)
+    quantiles = np.sort(model.predict(task.x_test), axis=1)
+    order = np.searchsorted(sorted(levels), levels)
+    return np.moveaxis(quantiles[:, order].reshape(len(quantiles), len(COVERAGES), 2), 1, 0)
 
 
 RIVALS: dict[str, tuple[str, Callable[[Task], Ends]]] = {
@@ -178,10 +179,10 @@ RIVALS: dict[str, tuple[str, Callable[[Task], Ends]]] = {
 
 def rivals() -> dict[str, Callable[[Task], Ends]]:
     """Give the rivals whose packages are here; others are named."""
-    found = {}
+    levels = {}
     for name, (package, way) in RIVALS.items():
         if importlib.util.find_spec(package) is not None:
-            found[name] = way
+            levels[name] = way
         else:
             print(f"guarantee: {package} is not installed, so '{name}' is left out (pip install {package})")
-    return found
+    return levels

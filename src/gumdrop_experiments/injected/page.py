@@ -42,22 +42,22 @@ def page(results: Plain) -> Page:
     return Page("Rates for networks that are trained", _lead(results), [*drawn, *tables], NOTES)
 
 
-def _named(found: Plain) -> dict[str, Plain]:
-    return {WAYS[way]: scores for way, scores in found["ways"].items()}
+def _named(results: Plain) -> dict[str, Plain]:
+    return {WAYS[way]: scores for way, scores in results["ways"].items()}
 
 
-def _caption(name: str, found: Plain) -> str:
-    kept = ", ".join(f"{what} {count} times" for what, count in found["ways"][FITTED]["kept"].items())
-    share = found["share_of_training"][0]
+def _caption(name: str, results: Plain) -> str:
+    kept = ", ".join(f"{what} {count} times" for what, count in results["ways"][FITTED]["kept"].items())
+    share = results["share_of_training"][0]
     return f"{name}: mean and standard error over seeds. `fit_rates` kept: {kept}; it took {share:.0%} of a training."
 
 
-def _cells(found: Plain) -> Plain:
-    calibration = "ECE" if AS_IT_IS in found["ways"] else "in 90 % intervals"
+def _cells(results: Plain) -> Plain:
+    calibration = "ECE" if AS_IT_IS in results["ways"] else "in 90 % intervals"
     cells = {"log likelihood": cell("log_likelihood", error=True)}
     cells |= {"gain (SE)": cell("log_likelihood_gain", "+.3f", error=True)}
     cells |= {"AUROC": cell("auroc", error=True), calibration: cell("calibration", error=True)}
-    changed = {"of changed pictures": cell("shifted", error=True)} if "shifted" in found["ways"][FITTED] else {}
+    changed = {"of changed pictures": cell("shifted", error=True)} if "shifted" in results["ways"][FITTED] else {}
     return cells | changed
 
 

@@ -70,8 +70,8 @@ def tempered(likelihood: Likelihood, outputs: Outputs, held_out: Pair) -> tuple[
     def cost(log_t: float) -> float:
         return -likelihood.tempered(math.exp(log_t)).predict([draws], len(draws)).log_prob(y).mean().item()
 
-    found = minimize_scalar(cost, bounds=(-5, 5), method="bounded", options={"xatol": 0.005})
-    return likelihood.tempered(math.exp(found.x)), -float(found.fun)
+    minimum = minimize_scalar(cost, bounds=(-5, 5), method="bounded", options={"xatol": 0.005})
+    return likelihood.tempered(math.exp(minimum.x)), -float(minimum.fun)
 
 
 def noise_of(network: nn.Module, task: Task) -> Gaussian:
@@ -153,8 +153,8 @@ def study(settings: Settings, run: Run) -> Plain:
     first = run.options.seed
     calls = {(name, i): partial(_part, name, settings, run, first + i) for name in names for i in seeds[name]}
     parts = run.parts(calls)
-    found = {name: summary([parts[name, i] for i in seeds[name]]) for name in names}
-    return {"networks": found, "counts": counts(found), "members": settings.members}
+    results = {name: summary([parts[name, i] for i in seeds[name]]) for name in names}
+    return {"networks": results, "counts": counts(results), "members": settings.members}
 
 
 def _part(name: str, settings: Settings, run: Run, seed: int) -> Plain:
@@ -203,10 +203,10 @@ def _best(
     task: Task, likelihood: Likelihood, choices: Mapping[float, Outputs], says: Callable[[float], Outputs] | None = None
 ) -> Plain:
     """Score the choice that is best for held-out rows, each at its own temperature."""
-    found = {choice: tempered(likelihood, outputs, task.held_out) for choice, outputs in choices.items()}
-    best = max(found, key=lambda choice: found[choice][1])
+    scores = {choice: tempered(likelihood, outputs, task.held_out) for choice, outputs in choices.items()}
+    best = max(scores, key=lambda choice: scores[choice][1])
     outputs = choices[best] if says is None else says(best)
-    return {**_scores(task, found[best][0], outputs), "choice": best}
+    return {**_scores(task, scores[best][0], outputs), "choice": best}
 
 
 def _scores(task: Task, likelihood: Likelihood, outputs: Outputs) -> Plain:
@@ -220,39 +220,39 @@ def _scores(task: Task, likelihood: Likelihood, outputs: Outputs) -> Plain:
 
     (x, y), shifted = task.test, task.shifted
     (known, doubt), (strange, more_doubt) = predicted(x), predicted(task.strange)
-    found = {
+    results = {
         "log_likelihood": known.log_prob(y).mean().item(),
         "auroc": auroc(doubt, more_doubt),
         "calibration": calibration_error(known, y).item() if task.has_classes else number_scores(known, y)["coverage"],
     }
     if shifted is not None:  # whose pictures are the strange ones
-        found["shifted"] = strange.log_prob(shifted[1]).mean().item()
-    return found
+        results["shifted"] = strange.log_prob(shifted[1]).mean().item()
+    return results
 
 
 def summary(parts: Sequence[Plain]) -> Plain:
     """Average the scores of each way over seeds, with gains on the temperature alone, seed by seed."""
-    found: Plain = {}
+    results: Plain = {}
     for way in (way for way in WAYS if way in parts[0]["ways"]):
         scores = [part["ways"][way] for part in parts]
         alone = [part["ways"][TEMPERATURE] for part in parts]
-        found[way] = {name: mean_and_error([each[name] for each in scores]) for name in SCORES if name in scores[0]}
+        results[way] = {name: mean_and_error([each[name] for each in scores]) for name in SCORES if name in scores[0]}
         for name in ("log_likelihood", "auroc"):
             gains = [each[name] - other[name] for each, other in zip(scores, alone, strict=True)]
-            found[way][f"{name}_gain"] = mean_and_error(gains)
+            results[way][f"{name}_gain"] = mean_and_error(gains)
     kept = [part["ways"][FITTED]["kept"] for part in parts]
-    found[FITTED]["kept"] = {name: kept.count(name) for name in sorted(set(kept))}
+    results[FITTED]["kept"] = {name: kept.count(name) for name in sorted(set(kept))}
     share = [part["seconds"][FITTED] / part["seconds"]["training"] for part in parts]
-    return {"ways": found, "share_of_training": mean_and_error(share)}
+    return {"ways": results, "share_of_training": mean_and_error(share)}
 
 
-def counts(found: Mapping[str, Plain]) -> Plain:
+def counts(results: Mapping[str, Plain]) -> Plain:
     """Count networks on which `fit_rates` is near or ahead of the best other way of one network."""
-    networks = [of["ways"] for of in found.values()]
+    networks = [of["ways"] for of in results.values()]
     gains = [{way: each["log_likelihood_gain"][0] for way, each in ways.items()} for ways in networks]
     ahead = [each[FITTED] - max(each[way] for way in SINGLE if way in each) for each in gains]
     return {
-        "networks": len(found),
+        "networks": len(results),
         "near": sum(each >= -NEAR for each in ahead),
         "ahead": sum(each >= AHEAD for each in ahead),
         "behind temperature": sum(each[FITTED] < -NEAR for each in gains),

@@ -63,14 +63,14 @@ def _lead(results: Plain) -> str:
 
 def _table(pool: str, ways: Plain, count: int) -> Table:
     rows = []
-    for name, found in ways.items():
-        half, most = found["goals"].values()
-        curve = found["curve"]
+    for name, way in ways.items():
+        half, most = way["goals"].values()
+        curve = way["curve"]
         end = [f"{curve['labels'][-1]}", f"{curve['accuracy'][-1]:.3f}", f"{curve['nll'][-1]:.3f}"]
         theirs = ["–" if each is None else f"{each}" for each in PUBLISHED[pool].get(name, ())] or ["", ""]
         goals = zip((half, most, most), ("{labels:.0f}", "{labels:.0f}", "{nll:.3f}"), strict=True)
         cells = [*("–" if goal is None else form.format(**goal) for goal, form in goals), *end, *theirs]
-        rows.append([WAYS[name].label, f"{found['seeds']}", *cells])
+        rows.append([WAYS[name].label, f"{way['seeds']}", *cells])
     caption = f"""{TITLES[pool].capitalize()}: median labels to a share of {count:,} test digits right, and negative
     log likelihood in nats; – is not reached."""
     ours = [i for i, name in enumerate(ways) if WAYS[name].rates == "learned"]
@@ -80,8 +80,8 @@ def _table(pool: str, ways: Plain, count: int) -> Table:
 def _curves(pool: str, ways: Plain) -> Figure:
     drawing, panels = subplots(1, 2, size=(11, 4.4))
     for ax, (score, title) in zip(panels, SCORES.items(), strict=True):
-        for name, found in ways.items():
-            way, curve = WAYS[name], found["curve"]
+        for name, result in ways.items():
+            way, curve = WAYS[name], result["curve"]
             mean, error = np.array(curve[score]), np.array(curve[f"{score}_error"])
             look: Plain = {"color": COLOURS[way.rates], "linestyle": LINES[way.choice], "label": way.label}
             band(ax, curve["labels"], mean, mean - error, mean + error, linewidth=1.3, **look)

@@ -224,14 +224,14 @@ def study(settings: Settings, run: Run) -> Plain:
 def summary(parts: Sequence[Any]) -> Plain:
     """Average curves over seeds, and count the labels to each goal."""
     curves = [part["curve"] for part in parts]
-    found: Plain = {"seeds": len(curves), "curves": curves}
-    found["curve"] = {"labels": [point["labels"] for point in curves[0]]}
+    results: Plain = {"seeds": len(curves), "curves": curves}
+    results["curve"] = {"labels": [point["labels"] for point in curves[0]]}
     for score in ("accuracy", "nll"):
         values = np.array([[point[score] for point in curve] for curve in curves])
         mean, error = zip(*(mean_and_error(each) for each in values.T), strict=True)
-        found["curve"] |= {score: rounded(mean), f"{score}_error": rounded(error)}
-    found["goals"] = {f"{goal:g}": _reached(curves, goal) for goal in GOALS}
-    return found
+        results["curve"] |= {score: rounded(mean), f"{score}_error": rounded(error)}
+    results["goals"] = {f"{goal:g}": _reached(curves, goal) for goal in GOALS}
+    return results
 
 
 def _reached(curves: Sequence[Any], goal: float) -> dict[str, float] | None:

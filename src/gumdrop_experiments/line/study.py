@@ -112,10 +112,10 @@ def _held_out(run: Run, scale: _Scale) -> list[Plain]:
     results = []
     for n in TUNED_SIZES[::-1]:
         names = {strength: f"width={scale.width}-N={n}-strength={strength:g}" for strength in STRENGTHS}
-        found = run.parts({names[s]: partial(_with_strength, run, n, scale, s) for s in STRENGTHS})
-        scores = {strength: torch.tensor(found[name].pop("scores")) for strength, name in names.items()}
+        parts = run.parts({names[s]: partial(_with_strength, run, n, scale, s) for s in STRENGTHS})
+        scores = {strength: torch.tensor(parts[name].pop("scores")) for strength, name in names.items()}
         strengths = [
-            {"strength": strength, "score": scores[strength].double().mean().item(), **found[name]}
+            {"strength": strength, "score": scores[strength].double().mean().item(), **parts[name]}
             for strength, name in names.items()
         ]
         results.append({"num_data": n, "chosen": choose_strength(scores), "strengths": strengths})

@@ -189,11 +189,11 @@ def laplace_scored(model: nn.Module, train: Rows, parts: dict[str, Rows]) -> dic
     def odds(tokens: Tensor) -> tuple[Tensor, Tensor]:
         return log_odds(model, lambda: model(**_inputs(tokens)).logits)
 
-    fitted, found = odds(train[0]), {part: odds(tokens) for part, (tokens, _) in parts.items()}
+    fitted, measured = odds(train[0]), {part: odds(tokens) for part, (tokens, _) in parts.items()}
     tried = []
     for precision in PRECISIONS:
         scores: dict[str, Plain] = {}
-        for part, (f, slopes) in found.items():
+        for part, (f, slopes) in measured.items():
             log_p = log_probabilities(f, variances(fitted, slopes, precision))
             prediction = ClassificationPrediction.from_log_probabilities(log_p)
             scores[part] = {**class_scores(prediction, parts[part][1]), "precision": precision}

@@ -134,11 +134,11 @@ def trained(name: str, way: str, data: Split, epochs: int, seed: int) -> Plain:
         validation_samples=VALIDATION_SAMPLES,
         seed=seed,
     )
-    found: Plain = {"rates": [float(p) for p in gd.dropout_rates(model).values()], "best_epoch": result.best_epoch}
+    results: Plain = {"rates": [float(p) for p in gd.dropout_rates(model).values()], "best_epoch": result.best_epoch}
     for part, (x, y) in (("dev", data.held_out), ("test", data.test)):
         prediction = gd.predict_classification(model, x, num_samples=NUM_SAMPLES, seed=seed, batch_size=1000)
-        found[part] = {
+        results[part] = {
             "draws": class_scores(prediction, y),
             "one pass": class_scores(plain_prediction(model, x, batch_size=1000), y),
         }
-    return found
+    return results

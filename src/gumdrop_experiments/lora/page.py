@@ -91,8 +91,8 @@ def _rates(adapters: Plain) -> Figure:
     for ax, (count, arms) in zip([panels] if len(adapters) == 1 else panels, adapters.items(), strict=True):
         chosen = arms["learned, wherever there is dropout"]["chosen"]
         names = list(chosen[0]["rates"])[::-1]
-        for each in chosen:
-            ax.plot([each["rates"][name] for name in names], range(len(names)), "o", color=ORANGE, alpha=0.6, ms=4)
+        for choice in chosen:
+            ax.plot([choice["rates"][name] for name in names], range(len(names)), "o", color=ORANGE, alpha=0.6, ms=4)
         ax.axvline(START, color=INK, linewidth=1, linestyle=":")
         dress(ax, title=f"{int(count):,} sentences", x="drop probability p").set_xlim(0, 0.6)
         labels = [name.replace("bert.encoder.layer.", "layer ") for name in names]
@@ -111,8 +111,8 @@ def _depth(paths: Plain) -> Figure:
     drawing, panels = panels_of(list(paths), 4, panel=(2.9, 2.9), sharey=True)
     for task, ax in panels.items():
         for arm, look in PATH_LOOKS.items():
-            for each in paths[task][arm]["chosen"]:
-                ax.plot(range(1, len(each["rates"]) + 1), each["rates"], marker="o", ms=3, lw=1, alpha=0.6, **look)
+            for choice in paths[task][arm]["chosen"]:
+                ax.plot(range(1, len(choice["rates"]) + 1), choice["rates"], marker="o", ms=3, lw=1, alpha=0.6, **look)
         ax.set_xlabel("path, from the input")
     next(iter(panels.values())).set_ylabel("drop probability p")
     legend_of(drawing, PATH_LOOKS, 3)

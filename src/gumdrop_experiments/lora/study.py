@@ -72,9 +72,9 @@ def study(settings: Settings, run: Run) -> Plain:
     }
 
 
-def _base(place: Path, rows: adapters.Rows, num_words: int, steps: int, seed: int) -> Plain:
+def _base(path: Path, rows: adapters.Rows, num_words: int, steps: int, seed: int) -> Plain:
     model = adapters.pretrained(rows, num_words, steps, seed)
-    save_weights(model, place)
+    save_weights(model, path)
     return {"phrases": len(rows[0])}
 
 
@@ -86,15 +86,15 @@ def _adapted(
     weights = torch.load(base, weights_only=True)
     rows = sentences[drawn], labels[drawn]
     model = adapters.adapted(weights, num_words, rows, way, steps, seed)
-    found: Plain = {"rates": adapters.rates_of(model) if way.is_learned else {}}
+    results: Plain = {"rates": adapters.rates_of(model) if way.is_learned else {}}
     judged = {part: words[part] for part in ("dev", "test")}
     kinds = {"one pass": False} if name == "none" else {"one pass": False, "draws": True}
-    for part, each in judged.items():
-        found[part] = {kind: adapters.scored(model, each, drawn=drawn) for kind, drawn in kinds.items()}
+    for part, held_out in judged.items():
+        results[part] = {kind: adapters.scored(model, held_out, drawn=drawn) for kind, drawn in kinds.items()}
     if name in PEFT:
         for part, scores in adapters.laplace_scored(model, rows, judged).items():
-            found[part]["Laplace"] = scores
-    return found
+            results[part]["Laplace"] = scores
+    return results
 
 
 def _deep(
@@ -110,7 +110,7 @@ def _deep(
 
 def _compared(arms: Mapping[str, Arm], done: Mapping[Any, Any], words: tuple[Any, ...], seeds: range) -> Plain:
     """Score each arm on test rows, with the way that rows for development choose, seed by seed."""
-    found: Plain = {}
+    results: Plain = {}
     for arm, (ways, kind) in arms.items():
         chosen = []
         for seed in seeds:
@@ -118,5 +118,5 @@ def _compared(arms: Mapping[str, Arm], done: Mapping[Any, Any], words: tuple[Any
             best = min(ways, key=lambda way: parts[way]["dev"][kind]["nll"])
             chosen.append({"way": best, **parts[best]["test"][kind], "rates": parts[best]["rates"]})
         means = {score: mean_and_error([each[score] for each in chosen]) for score in SCORES}
-        found[arm] = {**means, "chosen": chosen}
-    return found
+        results[arm] = {**means, "chosen": chosen}
+    return results

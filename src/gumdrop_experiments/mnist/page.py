@@ -77,9 +77,9 @@ def _table(results: Plain) -> Table:
 
 
 def _cells(scores: Sequence[Plain]) -> list[str]:
-    found = {score: mean_and_error(each[score] for each in scores) for score in scores[0]}
-    accuracy, nll = ("{:.2%} ({:.2%})".format(*found["accuracy"]), with_error(found["nll"], ".4f"))
-    return [accuracy, nll, *(f"{found[score][0]:.4f}" for score in ("ece", "brier"))]
+    means = {score: mean_and_error(each[score] for each in scores) for score in scores[0]}
+    accuracy, nll = ("{:.2%} ({:.2%})".format(*means["accuracy"]), with_error(means["nll"], ".4f"))
+    return [accuracy, nll, *(f"{means[score][0]:.4f}" for score in ("ece", "brier"))]
 
 
 def _search_table(results: Plain) -> Table:
@@ -98,21 +98,21 @@ def mean_of(studies: Sequence[Plain], kind: str, score: str) -> float:
 def _rates(results: Plain) -> Figure:
     drawing = Figure(figsize=(11, 5.2), layout="constrained")
     beside, paths = drawing.subfigures(1, 2, width_ratios=[1, 1.5], squeeze=False)[0]
-    sizes = [each["num_data"] for each in results["sizes"]]
+    sizes = [network["num_data"] for network in results["sizes"]]
     shape = (math.ceil(len(sizes) / 2), min(len(sizes), 2))
     left, over = beside.subplots(), paths.subplots(*shape, sharey=True, squeeze=False)
     for unused in over.flat[len(sizes) :]:
         unused.set_axis_off()
     for layer, (label, colour) in enumerate(zip(LAYERS, LAYER_COLOURS, strict=True)):
-        mean = [statistics.mean(study["rates"][layer] for study in each["learned"]) for each in results["sizes"]]
+        mean = [statistics.mean(study["rates"][layer] for study in network["learned"]) for network in results["sizes"]]
         left.plot(sizes, mean, "-", color=colour, label=label)
-        for each in results["sizes"]:
-            rates = [study["rates"][layer] for study in each["learned"]]
-            left.plot([each["num_data"]] * len(rates), rates, "o", color=colour, markersize=4, alpha=0.7)
-        for ax, each in zip(over.flat, results["sizes"], strict=False):
-            path = [epoch[layer] for epoch in each["learned"][0]["rates_over_training"]]
+        for network in results["sizes"]:
+            rates = [study["rates"][layer] for study in network["learned"]]
+            left.plot([network["num_data"]] * len(rates), rates, "o", color=colour, markersize=4, alpha=0.7)
+        for ax, network in zip(over.flat, results["sizes"], strict=False):
+            path = [epoch[layer] for epoch in network["learned"][0]["rates_over_training"]]
             ax.plot(range(1, len(path) + 1), path, "-", color=colour)
-            dress(ax, title=f"over training, {each['num_data']:,} images", x="epoch").set_ylim(0, 0.52)
+            dress(ax, title=f"over training, {network['num_data']:,} images", x="epoch").set_ylim(0, 0.52)
     ticks_at(left, sizes)
     title = "after training; a dot is a seed"
     dress(left, title=title, x="training images", y="drop probability p", ylim=(0, 0.52), legend=9)

@@ -106,8 +106,8 @@ def _sweep(work: _Work, compared: Sequence[Plain]) -> list[Plain]:
     size, seed = usual["num_data"], work.run.options.seed
     widths = QUICK_WIDTHS if work.run.options.quick else WIDTHS
     calls = {f"width={width}": partial(_scored, replace(work, width=width), size, None, seed) for width in widths}
-    found = {work.width: usual["learned"][0], **dict(zip(widths, work.run.parts(calls).values(), strict=True))}
-    return [{"width": width, "num_data": size, **found[width]} for width in sorted(found)]
+    results = {work.width: usual["learned"][0], **dict(zip(widths, work.run.parts(calls).values(), strict=True))}
+    return [{"width": width, "num_data": size, **results[width]} for width in sorted(results)]
 
 
 def _scored(work: _Work, size: int, rates: Rates | None, seed: int) -> Plain:

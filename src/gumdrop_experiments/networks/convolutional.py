@@ -127,10 +127,10 @@ def photograph_batches(pictures: Tensor, *, size: int, batch_size: int) -> Batch
         labels = torch.randint(count, (batch_size,), generator=generator)
         u = torch.rand(5, batch_size, generator=generator)
         zoom = (0.4 + 0.6 * u[0]) * min(height, width) / torch.tensor([[width], [height]])
-        place = (2 * u[1:3] - 1) * (1 - zoom)
+        shift = (2 * u[1:3] - 1) * (1 - zoom)
         mirror = torch.where(u[3] < 0.5, -1.0, 1.0)
         affine = torch.zeros(batch_size, 2, 3)
-        affine[:, 0, 0], affine[:, 1, 1], affine[:, :, 2] = zoom[0] * mirror, zoom[1], place.T
+        affine[:, 0, 0], affine[:, 1, 1], affine[:, :, 2] = zoom[0] * mirror, zoom[1], shift.T
         grid = F.affine_grid(affine, [batch_size, 3, size, size], align_corners=False)
         crops = F.grid_sample(pictures[labels], grid, align_corners=False, padding_mode="reflection")
         return crops * (0.6 + 0.8 * u[4])[:, None, None, None], labels
@@ -139,13 +139,13 @@ def photograph_batches(pictures: Tensor, *, size: int, batch_size: int) -> Batch
 
 
 def train_or_load(
-    build: Callable[[], nn.Sequential], batches: Callable[[], Batches], place: Path, *, steps: int, seed: int
+    build: Callable[[], nn.Sequential], batches: Callable[[], Batches], path: Path, *, steps: int, seed: int
 ) -> nn.Sequential:
     """Train a classifier by AdamW with a one-cycle learning rate, or load it where it was trained before."""
     with seeded(seed):
         model = build()
-    if place.exists():
-        model.load_state_dict(torch.load(place, weights_only=True))
+    if path.exists():
+        model.load_state_dict(torch.load(path, weights_only=True))
         return model.eval()
     generator, draw = torch.Generator().manual_seed(seed), batches()
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
@@ -153,7 +153,7 @@ def train_or_load(
     for _ in range(steps):
         x, y = draw(generator)
         take_step(optimizer, F.cross_entropy(model(x), y), schedule)
-    save_weights(model, place)
+    save_weights(model, path)
     return model.eval()
 
 
@@ -161,14 +161,14 @@ def digit_classifier(
     build: Callable[[], nn.Sequential], run: Run, mnist: Path, *, steps: int | None = None
 ) -> nn.Sequential:
     """Train a classifier of digits, or read its weights in the folder of the run."""
-    place = run.folder / f"{build.__name__}.pt"
+    path = run.folder / f"{build.__name__}.pt"
     steps = steps or (QUICK_CLASSIFIER_STEPS if run.options.quick else CLASSIFIER_STEPS)
-    return train_or_load(build, lambda: digit_batches(mnist), place, steps=steps, seed=run.options.seed)
+    return train_or_load(build, lambda: digit_batches(mnist), path, steps=steps, seed=run.options.seed)
 
 
-def export(model: nn.Module, place: Path, *, shape: tuple[int, int, int]) -> None:
+def export(model: nn.Module, path: Path, *, shape: tuple[int, int, int]) -> None:
     """Write a classifier, in eval mode, as a file that `gumdrop explain-image` takes."""
     any_number = ({0: torch.export.Dim("n")},)
     program = torch.export.export(model, (torch.zeros(2, *shape),), dynamic_shapes=any_number)
-    with replacing(place, "wb") as file:
+    with replacing(path, "wb") as file:
         torch.export.save(program, file)

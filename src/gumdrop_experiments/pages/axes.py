@@ -130,8 +130,8 @@ def dot(
     if low <= mean <= high:
         ax.errorbar(mean, row, xerr=error, **{"marker": "o", "linestyle": "none", "capsize": 2 if error else 0, **look})
         return
-    place: Plain = {"textcoords": "offset points", "va": "center", "fontsize": 8, "color": look.get("color")}
+    options: Plain = {"textcoords": "offset points", "va": "center", "fontsize": 8, "color": look.get("color")}
     if mean < low:
-        ax.annotate(f"← {mean:{form}}", (low, row), (3, 0), ha="left", **place)
+        ax.annotate(f"← {mean:{form}}", (low, row), (3, 0), ha="left", **options)
     else:
-        ax.annotate(f"{mean:{form}} →", (high, row), (-3, 0), ha="right", **place)
+        ax.annotate(f"{mean:{form}} →", (high, row), (-3, 0), ha="right", **options)

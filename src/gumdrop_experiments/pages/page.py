@@ -17,10 +17,10 @@ def rounded(values: Any, digits: int = 4) -> Any:
         >>> rounded([0.123456, [98765.4]])
         [0.1235, [98770.0]]
     """
-    found = values.tolist() if hasattr(values, "tolist") else values
-    if isinstance(found, (list, tuple)):
-        return [rounded(each, digits) for each in found]
-    return float(f"{found:.{digits}g}")
+    numbers = values.tolist() if hasattr(values, "tolist") else values
+    if isinstance(numbers, (list, tuple)):
+        return [rounded(each, digits) for each in numbers]
+    return float(f"{numbers:.{digits}g}")
 
 
 def mean_and_error(values: Iterable[float]) -> tuple[float, float]:
@@ -30,9 +30,9 @@ def mean_and_error(values: Iterable[float]) -> tuple[float, float]:
         >>> mean_and_error([1.0, 2.0, 3.0])
         (2.0, 0.5773502691896258)
     """
-    found = [float(value) for value in values]
-    error = statistics.stdev(found) / len(found) ** 0.5 if len(found) > 1 else 0.0
-    return statistics.fmean(found), error
+    numbers = [float(value) for value in values]
+    error = statistics.stdev(numbers) / len(numbers) ** 0.5 if len(numbers) > 1 else 0.0
+    return statistics.fmean(numbers), error
 
 
 def with_error(pair: Sequence[float], form: str = ".3f") -> str:

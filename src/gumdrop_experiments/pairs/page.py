@@ -31,9 +31,9 @@ def needed(results: Plain) -> dict[str, tuple[float, float]]:
     return {name: mean_and_error(share for part in parts for share in part["needed"][name]) for name in names}
 
 
-def page(found: WithPictures) -> Page:
+def page(outcome: WithPictures) -> Page:
     """Say how few pixels decide."""
-    results, pictures = found
+    results, pictures = outcome
     shares = needed(results)
     best = min((name for name in shares if name != OURS), key=lambda name: shares[name][0])
     directions = results["pairs"]

@@ -70,8 +70,8 @@ def _direction(
 def _sure(model: nn.Module, digits: DigitImages, label: int) -> Tensor:
     """Take the images of a digit that the classifier calls by its name."""
     images = digits.images[digits.labels == label]
-    found: Tensor = images[model(images).argmax(1) == label]
-    return found
+    right: Tensor = images[model(images).argmax(1) == label]
+    return right
 
 
 def _methods(

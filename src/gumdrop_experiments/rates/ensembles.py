@@ -64,8 +64,8 @@ class Setup(NamedTuple):
         """Mix trained networks that hold out the same rows as the first members of another fit."""
         count = len(members)
         held_out = like.held_out[:count]
-        model, found = ensemble_of(members, Rows(*self.train), held_out, self.settings, self.likelihood)
-        return EnsembleFit(model, like.members[:count], held_out, *found)
+        model, fitted = ensemble_of(members, Rows(*self.train), held_out, self.settings, self.likelihood)
+        return EnsembleFit(model, like.members[:count], held_out, *fitted)
 
 
 def learned(build: Callable[[], nn.Module], strengths: Sequence[float]) -> nn.Module:

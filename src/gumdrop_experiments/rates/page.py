@@ -92,44 +92,44 @@ def _large(results: Plain, size: str) -> Table:
     return table_of(caption, records, cells, ours=lambda name: name.endswith((LABELS[ELBO], LABELS[HELD_OUT])))
 
 
-def _arms(found: Plain, labels: Mapping[str, str]) -> Table:
+def _arms(results: Plain, labels: Mapping[str, str]) -> Table:
     rows = [
-        [labels[name], *(with_error(table["gain"][way], "+.3f") for way in found["mean"])]
-        for name, table in found["tables"].items()
+        [labels[name], *(with_error(table["gain"][way], "+.3f") for way in results["mean"])]
+        for name, table in results["tables"].items()
     ]
-    rows.append(["mean, standard error over tables", *(with_error(pair, "+.3f") for pair in found["mean"].values())])
-    rows += [[how, *(f"{gain:+.3f}" for gain in found[how].values())] for how in ("least", "greatest")]
+    rows.append(["mean, standard error over tables", *(with_error(pair, "+.3f") for pair in results["mean"].values())])
+    rows += [[how, *(f"{gain:+.3f}" for gain in results[how].values())] for how in ("least", "greatest")]
     caption = "Ensembles: gain in nats per row over one strength by held-out rows (standard error over splits)"
-    heads = ["", *((ARM_LABELS | LABELS)[way] for way in found["mean"])]
-    return Table(caption, heads, rows, ours=[len(found["tables"])])
+    heads = ["", *((ARM_LABELS | LABELS)[way] for way in results["mean"])]
+    return Table(caption, heads, rows, ours=[len(results["tables"])])
 
 
 def _table(results: Plain, size: str) -> Table:
-    found = results[size]
+    gaps = results[size]
     rows, best = [], []
-    for i, (name, table) in enumerate(found["tables"].items()):
+    for i, (name, table) in enumerate(gaps["tables"].items()):
         chosen = ", ".join(f"{count} x {strength}" for strength, count in table["strengths"].items())
         regrets = [with_error(table["regret"][way]) for way in LABELS]
         rates = ", ".join(f"{p:.3f}" for p in table["rates"])
         rows.append([results["labels"][name], f"{results['rows'][name]:,}", *regrets, chosen, rates])
         best.append((i, 2 + list(LABELS).index(table["best"])))
     for kind, what in (("random", "at random"), ("gaps", "gaps")):
-        for how in ("worst", "mean") if kind in found else ():
-            rows.append([f"{how}, {what}", "", *(f"{found[kind][how][way]:.3f}" for way in LABELS), "", ""])
+        for how in ("worst", "mean") if kind in gaps else ():
+            rows.append([f"{how}, {what}", "", *(f"{gaps[kind][how][way]:.3f}" for way in LABELS), "", ""])
     what = "strengths that were chosen, rates by layer"
     caption = f"{TITLES[size]}: regret in nats per row (standard error over splits); {what}"
     heads = ["", "rows", *LABELS.values(), "strength", "p"]
-    return Table(caption, heads, rows, ours=[len(found["tables"])], best=best)
+    return Table(caption, heads, rows, ours=[len(gaps["tables"])], best=best)
 
 
 def _regret(results: Plain, size: str) -> Figure:
-    found, labels, gaps = results[size], results["labels"], results["gaps"]
+    of_size, labels, gaps = results[size], results["labels"], results["gaps"]
     ways = list(LABELS)[::-1]
     figure, axes = subplots(size=(9, 4.2))
-    names = found["tables"]
+    names = of_size["tables"]
     for i, way in enumerate(ways):
         colour = ORANGE if way == HELD_OUT else BLUE if way == ELBO else GREY
-        worst = found["random"]["worst"][way]
+        worst = of_size["random"]["worst"][way]
         axes.barh(i, min(worst, MOST), color=colour, alpha=0.25, height=0.62)
         regrets = {name: table["regret"][way][0] for name, table in names.items()}
         for name, regret in regrets.items():
@@ -150,10 +150,10 @@ def _regret(results: Plain, size: str) -> Figure:
     return figure
 
 
-def _beside_grid(found: Plain, labels: Mapping[str, str]) -> Figure:
-    figure, panels = subplots(1, 2, sharex=True, sharey=True, size=(9, 1.2 + 0.6 * len(found["ensemble"])))
+def _beside_grid(results: Plain, labels: Mapping[str, str]) -> Figure:
+    figure, panels = subplots(1, 2, sharex=True, sharey=True, size=(9, 1.2 + 0.6 * len(results["ensemble"])))
     ways = {OFF: GREY, ELBO: BLUE, HELD_OUT: ORANGE}
-    for axes, (size, tables) in zip(panels, found.items(), strict=True):
+    for axes, (size, tables) in zip(panels, results.items(), strict=True):
         for i, table in enumerate(list(tables.values())[::-1]):
             for j, (way, colour) in enumerate(ways.items()):
                 gain, error = table["gain"][way]
@@ -162,25 +162,25 @@ def _beside_grid(found: Plain, labels: Mapping[str, str]) -> Figure:
         dress(axes, title=TITLES[size].lower(), x="gain in log likelihood on the grid, nats per row")
         axes.xaxis.set_major_locator(MaxNLocator(4))
         axes.tick_params(labelsize=8)
-    name_rows(panels[0], [labels[name] for name in found["ensemble"]][::-1])
+    name_rows(panels[0], [labels[name] for name in results["ensemble"]][::-1])
     figure.suptitle("Large tables: what is gained on a grid of six rates, with standard errors", fontsize=10)
     legend_of(figure, {LABELS[way]: {"color": colour, "marker": "o"} for way, colour in ways.items()}, len(ways))
     return figure
 
 
-def _gains(found: Plain, labels: Mapping[str, str]) -> Figure:
-    ways = list(found["mean"])[::-1]
+def _gains(results: Plain, labels: Mapping[str, str]) -> Figure:
+    ways = list(results["mean"])[::-1]
     figure, axes = subplots(size=(9, 0.8 + 0.42 * len(ways)))
     for i, way in enumerate(ways):
         colour = GREY if way in (OFF, GRID) else BLUE if way == ELBO else ORANGE
-        each = {name: table["gain"][way][0] for name, table in found["tables"].items()}
-        shown = np.clip(list(each.values()), -SHOWN, SHOWN)
-        axes.plot(shown, [i] * len(each), "o", color=colour, alpha=0.6)
-        mean, error = found["mean"][way]
+        gains = {name: table["gain"][way][0] for name, table in results["tables"].items()}
+        shown = np.clip(list(gains.values()), -SHOWN, SHOWN)
+        axes.plot(shown, [i] * len(gains), "o", color=colour, alpha=0.6)
+        mean, error = results["mean"][way]
         if abs(mean) < SHOWN:
             axes.errorbar(mean, i, xerr=error, fmt="D", color=INK, markersize=5, capsize=3)
-        worst = min(each, key=lambda name: each[name])
-        said = f"{mean:+.3f} ({error:.3f}); worst {each[worst]:+.3f}, {labels[worst]}"
+        worst = min(gains, key=lambda name: gains[name])
+        said = f"{mean:+.3f} ({error:.3f}); worst {gains[worst]:+.3f}, {labels[worst]}"
         axes.annotate(said, (SHOWN * 1.08, i), va="center", fontsize=8)
     axes.axvline(0, color=INK, linewidth=1)
     name_rows(axes, [(ARM_LABELS | LABELS)[way] for way in ways])

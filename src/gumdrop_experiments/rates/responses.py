@@ -104,16 +104,16 @@ class Drawing(nn.Module):
 def nll_by_draws(nll_of: Callable[[Tensor, Tensor], Tensor]) -> Callable[[Drawn | Tensor, Tensor], Tensor]:
     """Give the rates the gradient of the predictive loss, and the weights that of an ordinary one."""
 
-    def nll(found: Drawn | Tensor, y: Tensor) -> Tensor:
-        if isinstance(found, Tensor):
-            return nll_of(found, y)
-        log_p = torch.stack([-nll_of(draw, y) for draw in found.draws])
+    def nll(answers: Drawn | Tensor, y: Tensor) -> Tensor:
+        if isinstance(answers, Tensor):
+            return nll_of(answers, y)
+        log_p = torch.stack([-nll_of(draw, y) for draw in answers.draws])
         count = len(log_p)
         together = log_p.logsumexp(0) - math.log(count)
         itself = torch.eye(count, dtype=torch.bool, device=y.device).unsqueeze(-1)
         others = log_p.expand(count, *log_p.shape).masked_fill(itself, -torch.inf).logsumexp(1) - math.log(count - 1)
-        surrogate = -together - ((together - others).detach() * found.log_q).sum(0)
-        return nll_of(found.output, y) + surrogate - surrogate.detach()
+        surrogate = -together - ((together - others).detach() * answers.log_q).sum(0)
+        return nll_of(answers.output, y) + surrogate - surrogate.detach()
 
     return nll
 
@@ -191,13 +191,13 @@ class SelfTuning(nn.Module):
 def nll_by_response(nll_of: Callable[[Tensor, Tensor], Tensor]) -> Callable[[Answers | Tensor, Tensor], Tensor]:
     """Give weights, response and rates the gradient of the loss of each."""
 
-    def nll(found: Answers | Tensor, y: Tensor) -> Tensor:
-        if isinstance(found, Tensor):
-            return nll_of(found, y)
-        target = found.y_held_out.view_as(y).to(y.dtype)
-        log_p = torch.stack([-nll_of(draw, target) for draw in found.held_out])
-        others = nll_of(found.moved, y) - log_p.logsumexp(0)  # up to log m
-        return nll_of(found.output, y) + others - others.detach()
+    def nll(answers: Answers | Tensor, y: Tensor) -> Tensor:
+        if isinstance(answers, Tensor):
+            return nll_of(answers, y)
+        target = answers.y_held_out.view_as(y).to(y.dtype)
+        log_p = torch.stack([-nll_of(draw, target) for draw in answers.held_out])
+        others = nll_of(answers.moved, y) - log_p.logsumexp(0)  # up to log m
+        return nll_of(answers.output, y) + others - others.detach()
 
     return nll
 

@@ -31,32 +31,32 @@ ARM_LABELS = {
 
 def summary(sets: Mapping[str, Sequence[Plain]], gaps: Collection[str] = ()) -> Plain:
     """Give log likelihood and regret of each way to a rate, for ensembles and for single networks."""
-    found: Plain = {}
+    results: Plain = {}
     for size in SIZES:
         tables = {name: _of_table([part[size] for part in parts]) for name, parts in sets.items()}
-        found[size] = {"tables": tables}
+        results[size] = {"tables": tables}
         kinds = {"random": [n for n in tables if n not in gaps], "gaps": [n for n in tables if n in gaps]}
         for kind, names in kinds.items():
             regrets = {way: [tables[name]["regret"][way][0] for name in names] for way in LABELS}
             if names:
-                found[size][kind] = {
+                results[size][kind] = {
                     "worst": {way: max(each) for way, each in regrets.items()},
                     "mean": {way: float(np.mean(each)) for way, each in regrets.items()},
                 }
-    return found
+    return results
 
 
-def beside_grid(found: Plain) -> Plain:
+def beside_grid(results: Plain) -> Plain:
     """Hold each way to a rate against the grid, on the one split of a large table."""
-    error = found["error"]
+    error = results["error"]
     return {
-        "log_likelihood": found["log_likelihood"][GRID],
-        "gain": {way: found["gain_on_grid"][way] for way in LABELS},
+        "log_likelihood": results["log_likelihood"][GRID],
+        "gain": {way: results["gain_on_grid"][way] for way in LABELS},
         "error": error,
         "error_beside": {way: error[way] / error[GRID] - 1 for way in LABELS},
-        "grid": found["grid"],
-        "strength": found["strength"],
-        "rates": found["rates"],
+        "grid": results["grid"],
+        "strength": results["strength"],
+        "rates": results["rates"],
     }
 
 

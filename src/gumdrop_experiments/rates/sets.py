@@ -51,15 +51,15 @@ def _large(name: str, data: Path, most: int, seed: int) -> list[Split]:
 
 
 def _at_random(x: np.ndarray, y: np.ndarray, most: int, seed: int) -> list[Split]:
-    found = []
+    splits = []
     for i in range(most):
         test, train = np.split(np.random.default_rng((seed, i)).permutation(len(x)), [round(0.2 * len(x))])
         split = standardised(x, y if y.ndim == 2 else np.zeros((len(x), 1)), train, test)
         if y.ndim == 1:
             labels = torch.from_numpy(y.astype(np.int64))
             split = replace(split, y_train=labels[train], y_test=labels[test])
-        found.append(split)
-    return found
+        splits.append(split)
+    return splits
 
 
 def _of_scikit_learn(name: str, data: Path, most: int, seed: int) -> list[Split]:
@@ -77,17 +77,17 @@ def _digits(data: Path, most: int, seed: int) -> list[Split]:
 
 def _classes(rows: int, data: Path, most: int, seed: int) -> list[Split]:
     """Draw four classes whose log odds are known functions of six of ten inputs; Gumbel noise draws from them."""
-    found = []
+    splits = []
     for i in range(most):
         random = np.random.default_rng((seed, i, rows))
         x = random.normal(size=(rows, 10))
         odds = np.stack([np.sin(2 * x[:, 0]), x[:, 1] * x[:, 2], np.abs(x[:, 3]), x[:, 4] + np.tanh(x[:, 5])], axis=1)
-        found += _at_random(x, (2 * odds + random.gumbel(size=odds.shape)).argmax(1), 1, seed + i)
-    return found
+        splits += _at_random(x, (2 * odds + random.gumbel(size=odds.shape)).argmax(1), 1, seed + i)
+    return splits
 
 
 def _simulated(kind: str, rows: int, data: Path, most: int, seed: int, *, tests: int = 1000) -> list[Split]:
-    found = []
+    splits = []
     for i in range(most):
         random = np.random.default_rng((seed, i, rows))
         total = rows + tests
@@ -100,8 +100,8 @@ def _simulated(kind: str, rows: int, data: Path, most: int, seed: int, *, tests:
             x = random.normal(size=(total, 8))
             y = np.sin(x[:, 0]) + x[:, 1] * x[:, 2] + np.tanh(x[:, 3:].sum(1) / 2)
         order = np.arange(total)
-        found.append(standardised(x, y[:, None], order[:rows], order[rows:]))
-    return found
+        splits.append(standardised(x, y[:, None], order[:rows], order[rows:]))
+    return splits
 
 
 SETS: dict[str, TableOfRates] = {

@@ -69,15 +69,15 @@ def sites(setup: Setup, trained: Trained) -> tuple[EnsembleFit, str]:
     centre = choose_strength({strength: fit.scores for strength, fit in trained.learned.items()})
     count, base = len(FRONT), trained.learned[centre]
     tries = [(i, factor) for i in range(count) for factor in STRENGTHS if factor != 1]
-    each = [[centre * (factor if i == j else 1) for j in range(count)] for i, factor in tries]
-    fits = dict(zip(tries, setup.fit([partial(learned, setup.build, s) for s in each]), strict=True))
+    strengths_of = [[centre * (factor if i == j else 1) for j in range(count)] for i, factor in tries]
+    fits = dict(zip(tries, setup.fit([partial(learned, setup.build, s) for s in strengths_of]), strict=True))
     factors = [choose_strength({f: fits.get((i, f), base).scores for f in STRENGTHS}) for i in range(count)]
     changed = [(i, factor) for i, factor in enumerate(factors) if factor != 1]
     strengths = [centre * factor for factor in factors]
-    found = fits[changed[0]] if len(changed) == 1 else base
+    fitted = fits[changed[0]] if len(changed) == 1 else base
     if len(changed) > 1:
-        (found,) = setup.fit([partial(learned, setup.build, strengths)])
-    return found, " ".join(f"{strength:g}" for strength in strengths)
+        (fitted,) = setup.fit([partial(learned, setup.build, strengths)])
+    return fitted, " ".join(f"{strength:g}" for strength in strengths)
 
 
 def profile(shares: Sequence[float], setup: Setup, trained: Trained) -> tuple[EnsembleFit, str]:
@@ -96,10 +96,10 @@ def pool(setup: Setup, trained: Trained) -> tuple[EnsembleFit, str]:
     count = len(like.model.members)
     chosen = [names[i] for i in greedy(torch.stack([fit.scores for fit in fits.values()]), count)]
     members = [fits[name].model.members[i] for i, name in enumerate(chosen)]
-    places = list(enumerate(chosen))
+    numbered = list(enumerate(chosen))
     # Each ensemble has folds of its own: the noise is judged on the rows that the chosen network has not seen.
-    held_out = [fits[name].held_out[i] for i, name in places]
-    own = like._replace(members=[fits[name].members[i] for i, name in places], held_out=held_out)
+    held_out = [fits[name].held_out[i] for i, name in numbered]
+    own = like._replace(members=[fits[name].members[i] for i, name in numbered], held_out=held_out)
     return setup.mixed(members, own), ", ".join(f"{n} x {name}" for name, n in Counter(chosen).items())
 
 
@@ -180,12 +180,12 @@ def part(table: TableOfRates, rows: Split, seed: int, epochs: int | None, arms: 
     trained = Trained(dict(zip(EVERY_STRENGTH, of_strengths, strict=True)), dict(zip(rates, of_rates, strict=True)))
     first = Trained(_first(setup, trained.learned), _first(setup, trained.fixed))
     strength = choose_strength({strength: first.learned[strength].scores for strength in STRENGTHS})
-    found = {
+    results = {
         "bins": kind.bins_per_input,
         "ensemble": _scored(trained, chosen(setup, trained.learned), rows, seed),
         "single": _scored(first, first.learned[strength]._replace(strengths=(strength,)), rows, seed),
     }
-    return {**found, "arms": {name: _arm(name, setup, trained, rows, seed) for name in arms}} if arms else found
+    return {**results, "arms": {name: _arm(name, setup, trained, rows, seed) for name in arms}} if arms else results
 
 
 def _most_epochs(num_rows: int, most_steps: int | None) -> int | None:

@@ -46,17 +46,21 @@ STYLES = {
 
 def page(results: Plain) -> Page:
     """Say how many errors each way of dropout leaves."""
-    found, count = results["networks"], results["test_images"]
-    errors = "; ".join(f"{network['label']}: {at_the_end(network['errors']):.1f}" for network in found.values())
+    networks, count = results["networks"], results["test_images"]
+    errors = "; ".join(f"{network['label']}: {at_the_end(network['errors']):.1f}" for network in networks.values())
     lead = f"Wrong answers among {count:,} test images, mean of the last {LAST} epochs: {errors}."
-    tuned = [_strengths(network) for key, network in found.items() if NETWORKS[key].tuned]
-    body: list[Picture | Table] = [Picture("regularisation", FIGURE, _errors(found)), _table(found, count), *tuned]
+    tuned = [_strengths(network) for key, network in networks.items() if NETWORKS[key].tuned]
+    body: list[Picture | Table] = [
+        Picture("regularisation", FIGURE, _errors(networks)),
+        _table(networks, count),
+        *tuned,
+    ]
     return Page("Dropout as a regulariser", lead, body, (*NOTES, _masks(results["masks"])))
 
 
-def _table(found: Plain, count: int) -> Table:
-    records = {each["label"]: each | {"published": PUBLISHED.get(key, "–")} for key, each in found.items()}
-    learned = {found[key]["label"] for key in found if NETWORKS[key].learned}
+def _table(networks: Plain, count: int) -> Table:
+    records = {each["label"]: each | {"published": PUBLISHED.get(key, "–")} for key, each in networks.items()}
+    learned = {networks[key]["label"] for key in networks if NETWORKS[key].learned}
     cells: dict[str, Cell] = {
         "epochs": lambda network: f"{len(network['errors'])}",
         f"errors, mean of last {LAST}": lambda network: f"{at_the_end(network['errors']):.1f}",
@@ -95,14 +99,14 @@ def _ticks(low: float, high: float) -> list[int]:
     return [tick for power in range(4) for step in steps if low <= (tick := step * 10**power) <= high]
 
 
-def _errors(found: Plain) -> Figure:
-    families = [family for family in FAMILIES if any(key.startswith(family) for key in found)]
+def _errors(networks: Plain) -> Figure:
+    families = [family for family in FAMILIES if any(key.startswith(family) for key in networks)]
     drawing, panels = subplots(1, len(families), size=(5 * len(families), 4.6), squeeze=False)
     for ax, family in zip(panels[0], families, strict=True):
-        curves = {key: found[key]["errors"] for key in STYLES if key in found and key.startswith(family)}
+        curves = {key: networks[key]["errors"] for key in STYLES if key in networks and key.startswith(family)}
         for key, errors in curves.items():
             colour, style = STYLES[key]
-            label = f"{found[key]['label'].split(', ', 1)[1]}: {at_the_end(errors):.1f}"
+            label = f"{networks[key]['label'].split(', ', 1)[1]}: {at_the_end(errors):.1f}"
             ax.plot(range(1, len(errors) + 1), errors, style, color=colour, label=label, linewidth=0.9)
         ax.set_yscale("log")
         # What the first epochs do is the same everywhere, and would press the rest together.

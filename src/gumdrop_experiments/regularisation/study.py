@@ -186,12 +186,12 @@ def study(settings: Settings, run: Run) -> Plain:
     calls = {"masks": partial(compare_masks, digits.train, run.options.seed)}
     calls |= {key: partial(trained, run, key, key, digits, plan) for key in chosen if key not in tuned}
     calls |= {name: partial(trained, run, name, key, held_out, shorter, s) for name, (key, s) in tries.items()}
-    found = run.parts(calls)
-    scores = {key: {f"{s:g}": at_the_end(found[f"{key}-{s:g}"]["test_nll"]) for s in STRENGTHS} for key in tuned}
+    networks = run.parts(calls)
+    scores = {key: {f"{s:g}": at_the_end(networks[f"{key}-{s:g}"]["test_nll"]) for s in STRENGTHS} for key in tuned}
     best = {key: float(min(of_key, key=of_key.__getitem__)) for key, of_key in scores.items()}
-    found |= run.parts({key: partial(trained, run, key, key, digits, plan, best[key]) for key in tuned})
+    networks |= run.parts({key: partial(trained, run, key, key, digits, plan, best[key]) for key in tuned})
     for key in tuned:
-        found[key] |= {"strength": best[key], "held_out_nll": scores[key]}
+        networks[key] |= {"strength": best[key], "held_out_nll": scores[key]}
     return {
         "settings": {
             "epochs": {family: epochs for family, (epochs, _) in plan.items()},
@@ -202,8 +202,8 @@ def study(settings: Settings, run: Run) -> Plain:
             "start": START,
         },
         "test_images": len(digits.test.labels),
-        "masks": found["masks"],
-        "networks": {key: found[key] for key in chosen},
+        "masks": networks["masks"],
+        "networks": {key: networks[key] for key in chosen},
     }
 
 

@@ -31,8 +31,8 @@ def page(results: Plain) -> Page:
     return Page("Rivals", lead, [Picture("rivals", CAPTION, _scores(results)), *tables], NOTES)
 
 
-def _lead(name: str, each: Plain) -> str:
-    done = {key: summary for key, summary in each["methods"].items() if "failed" not in summary}
+def _lead(name: str, table: Plain) -> str:
+    done = {key: summary for key, summary in table["methods"].items() if "failed" not in summary}
     if not done:
         return f"{name}: every method failed."
     best = min(done, key=lambda key: done[key]["gaussian_nll"][0])
@@ -40,11 +40,11 @@ def _lead(name: str, each: Plain) -> str:
     said = "; ".join(
         f"{LABELS[key]} {done[key]['gaussian_nll'][0]:.3f} and {done[key]['rmse'][0]:.3f}" for key in shown
     )
-    published = min(each["published"].items(), key=lambda pair: pair[1][1])
+    published = min(table["published"].items(), key=lambda pair: pair[1][1])
     return f"{name}, NLL and RMSE: {said}; the best published, {published[0]}, {published[1][1]} and {published[1][0]}."
 
 
-def _table(name: str, each: Plain) -> Table:
+def _table(name: str, table: Plain) -> Table:
     cells = {
         "RMSE": cell("rmse", ".4f", error=True),
         "NLL": cell("gaussian_nll", error=True),
@@ -53,14 +53,14 @@ def _table(name: str, each: Plain) -> Table:
         **COVERED,
         **COST,
     }
-    caption = f"""{name}: {each["rows"]:,} rows, {each["columns"]} inputs, {each["seeds"]} seeds, in SD of the
+    caption = f"""{name}: {table["rows"]:,} rows, {table["columns"]} inputs, {table["seeds"]} seeds, in SD of the
     target; standard error in brackets; share of rows inside their intervals in %; seconds of one core to train and
     predict, and memory at most beside what was held before: medians over seeds"""
     theirs = [
         [f"published: {label}", f"{rmse}", f"{nll}", *[""] * 5, f"{seconds:g}", ""]
-        for label, (rmse, nll, seconds) in each["published"].items()
+        for label, (rmse, nll, seconds) in table["published"].items()
     ]
-    return methods_table(caption, each["methods"], cells, best=("NLL", "gaussian_nll", -1), published=theirs)
+    return methods_table(caption, table["methods"], cells, best=("NLL", "gaussian_nll", -1), published=theirs)
 
 
 def _scores(results: Plain) -> Figure:

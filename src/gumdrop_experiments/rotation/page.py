@@ -39,9 +39,9 @@ SPREAD = 4.0
 """Degrees over which the points of one angle and its classes are spread."""
 
 
-def page(found: WithPictures) -> Page:
+def page(outcome: WithPictures) -> Page:
     """Say where the answers change, and how uncertain they are there."""
-    results, (turned, shown) = found
+    results, (turned, shown) = outcome
     networks = results["networks"]
     body: list[Picture | Table] = [
         Picture("rotation", SCATTER, _scatter(results, turned, shown)),

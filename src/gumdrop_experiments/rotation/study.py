@@ -57,12 +57,12 @@ def _trained(settings: Settings, run: Run, name: str, digits: Digits) -> Plain:
     plan = plan_of(settings, run)
     if settings.adam:
         plan = {family: (epochs, ADAM_LR) for family, (epochs, _) in plan.items()}
-    found = trained(run, name, name, digits, plan, adam=settings.adam, keep=True)
+    network = trained(run, name, name, digits, plan, adam=settings.adam, keep=True)
     return {
-        "label": found["label"],
-        "epochs": len(found["errors"]),
-        "accuracy": 1 - found["errors"][-1] / len(digits.test.labels),
-        "rates": found["rates_over_training"][-1:],
+        "label": network["label"],
+        "epochs": len(network["errors"]),
+        "accuracy": 1 - network["errors"][-1] / len(digits.test.labels),
+        "rates": network["rates_over_training"][-1:],
     }
 
 
@@ -85,11 +85,11 @@ def _turning(model: nn.Module, pictures: Tensor, logits: Tensor) -> Plain:
 def _telling(model: nn.Module, digits: Tensor, none: dict[str, Tensor], seed: int) -> Plain:
     """Rank digits and pictures that are none by each kind of uncertainty."""
     known = _uncertainty(model, digits[-COMPARED:], seed)  # not those that the others were made of
-    found = {}
+    scores = {}
     for name, pictures in none.items():
         unknown = _uncertainty(model, pictures, seed)
-        found[name] = {kind: auroc(known[kind], unknown[kind]) for kind in UNCERTAINTIES}
-    return found
+        scores[name] = {kind: auroc(known[kind], unknown[kind]) for kind in UNCERTAINTIES}
+    return scores
 
 
 def _uncertainty(model: nn.Module, pictures: Tensor, seed: int) -> dict[str, Tensor]:

@@ -137,10 +137,10 @@ def _changed(sizes: Sequence[Plain]) -> Table:
 
 def _protocols(protocols: Sequence[Plain]) -> Table:
     rows = []
-    for each in protocols:
-        plan = [f"{each['rows'] - each['held_out']:,}", f"{each['held_out']:,}", f"{each['steps']:,}"]
-        nll = [with_error(mean_and_error(each["nll"][way])) for way in LABELS]
-        rows.append([each["label"], *plan, *nll, _gain(each["gain"])])
+    for protocol in protocols:
+        plan = [f"{protocol['rows'] - protocol['held_out']:,}", f"{protocol['held_out']:,}", f"{protocol['steps']:,}"]
+        nll = [with_error(mean_and_error(protocol["nll"][way])) for way in LABELS]
+        rows.append([protocol["label"], *plan, *nll, _gain(protocol["gain"])])
     heads = ["protocol", "digits trained on", "held out", "steps", *LABELS.values(), "gain"]
     return Table("Digits by other protocols, with the prior: test NLL, mean over seeds (standard error).", heads, rows)
 

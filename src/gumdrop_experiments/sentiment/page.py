@@ -53,11 +53,11 @@ def _lead(results: Plain) -> str:
 
 def _table(results: Plain) -> Table:
     rows = []
-    for label, each in results.items():
+    for label, variant in results.items():
         cells = [label]
         for how in ("draws", "no_draws"):
             for score in SCORES:
-                mean, error = each["summary"][how][score]
+                mean, error = variant["summary"][how][score]
                 scale, digits = (1, 3) if score == "nll" else (100, 1)
                 cells.append(f"{scale * mean:.{digits}f} ({scale * error:.{digits}f})")
         rows.append(cells)

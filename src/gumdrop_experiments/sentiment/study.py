@@ -126,10 +126,10 @@ def study(settings: Settings, run: Run) -> Plain:
 def _named(ways: Sequence[str], variants: Sequence[_Variant]) -> tuple[_Variant, ...]:
     """Take the variants that were asked for; the page compares learned rates with others."""
     names = known("way", ways, [variant.label for variant in variants])
-    found = tuple(variant for variant in variants if variant.label in names)
-    if len({variant.learned for variant in found}) < 2:
+    chosen = tuple(variant for variant in variants if variant.label in names)
+    if len({variant.learned for variant in chosen}) < 2:
         raise ValueError(f"`ways` must have learned rates and others, got {', '.join(names)}")
-    return found
+    return chosen
 
 
 def _train_and_score(run: Run, data: _Data, settings: Settings, variant: _Variant, seed: int) -> Plain:
@@ -170,9 +170,9 @@ def _train(run: Run, data: _Data, settings: Settings, variant: _Variant, seed: i
         return categorical_nll(logits, target)
 
     def measure(model: nn.Module, epoch: int) -> dict[str, float]:
-        shares = {name: torch.cat(each).double().mean().item() for name, each in right.items()}
-        for each in right.values():
-            each.clear()
+        shares = {name: torch.cat(batches).double().mean().item() for name, batches in right.items()}
+        for batches in right.values():
+            batches.clear()
         return shares
 
     return fit(
@@ -194,8 +194,8 @@ def _train(run: Run, data: _Data, settings: Settings, variant: _Variant, seed: i
 
 
 def _scores(prediction: ClassificationPrediction, labels: Tensor) -> dict[str, float]:
-    found = class_scores(prediction, labels)
-    return {name: found[name] for name in SCORES}
+    scores = class_scores(prediction, labels)
+    return {name: scores[name] for name in SCORES}
 
 
 def summary(parts: Sequence[Plain]) -> dict[str, dict[str, tuple[float, float]]]:

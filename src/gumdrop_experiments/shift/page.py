@@ -76,8 +76,8 @@ def _gains(results: Plain, size: str) -> Table:
     others = [other for other in on if other != OFF]
     rows = []
     for way, gain in on[OFF].items():
-        found = [*(gain[name] for name in (*SHIFTS, ALL)), *(on[other][way][ALL] for other in others)]
-        rows.append([LABELS[way], *(with_error(pair, "+.3f") for pair in found)])
+        gains = [*(gain[name] for name in (*SHIFTS, ALL)), *(on[other][way][ALL] for other in others)]
+        rows.append([LABELS[way], *(with_error(pair, "+.3f") for pair in gains)])
     head = [*SHIFTS, "all three", *(f"on {LABELS[other]}" for other in others)]
     caption = f"{SIZES[size].capitalize()}: gain in log likelihood on {LABELS[OFF]}, nats per image (standard error)."
     return Table(caption, ["", *head], rows, ours=_ours(rows))

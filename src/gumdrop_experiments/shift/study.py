@@ -83,9 +83,9 @@ def study(settings: Settings, run: Run) -> Plain:
     work = _Work(setup, images, test.labels, settings.num_samples)
     ways: list[str | float] = [*FIXED, *STRENGTHS]
     parts = run.parts({_name(way): partial(_part, way, work) for way in ways})
-    found = summary({way: parts[_name(way)] for way in ways})
+    scores = summary({way: parts[_name(way)] for way in ways})
     sizes = {"images": len(train.labels), "test_images": len(test.labels)}
-    return {**sizes, "steps": {name: [0.0, *shift.steps] for name, shift in SHIFTS.items()}, **found}
+    return {**sizes, "steps": {name: [0.0, *shift.steps] for name, shift in SHIFTS.items()}, **scores}
 
 
 def _name(way: str | float) -> str:
@@ -229,9 +229,9 @@ def _over_steps(way: Plain) -> Plain:
 
 def _beside(nats: Mapping[str, Mapping[str, Sequence[float]]], other: str) -> Plain:
     """Gain of each way on one of them under each shift, and under all of them, with standard errors."""
-    found = {}
+    scores = {}
     for way, of in nats.items():
         gain = {shift: np.array(each) - np.array(nats[other][shift]) for shift, each in of.items()}
         gain[ALL] = np.mean(list(gain.values()), axis=0)
-        found[way] = {shift: mean_and_error(each) for shift, each in gain.items()}
-    return found
+        scores[way] = {shift: mean_and_error(each) for shift, each in gain.items()}
+    return scores

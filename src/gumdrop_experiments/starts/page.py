@@ -50,31 +50,31 @@ def _lead(results: Plain) -> str:
     up to {most["1"]:.3f} at t = 1."""
 
 
-def _cells(each: Plain, calibration: str) -> list[str]:
-    rates = ", ".join(f"{p:.3f}" if p >= 1e-3 else f"{p:.0e}" for p in each["rates"])
-    return [f"{each['log_likelihood']:.3f}", with_error(each["gain"], "+.3f"), f"{each[calibration]:.3f}", rates]
+def _cells(scores: Plain, calibration: str) -> list[str]:
+    rates = ", ".join(f"{p:.3f}" if p >= 1e-3 else f"{p:.0e}" for p in scores["rates"])
+    return [f"{scores['log_likelihood']:.3f}", with_error(scores["gain"], "+.3f"), f"{scores[calibration]:.3f}", rates]
 
 
 def _head(calibration: str) -> list[str]:
     return ["log likelihood", "gain (SE)", "ECE" if calibration == "ece" else "in 90 % intervals", "rates by layer"]
 
 
-def _starts(name: str, found: Plain) -> Table:
-    calibration, lengths = found["calibration"], {"long": "all steps", "short": "a fifth"}
+def _starts(name: str, scores: Plain) -> Table:
+    calibration, lengths = scores["calibration"], {"long": "all steps", "short": "a fifth"}
     rows = [
         [f"{start}, {lengths[length]}", *_cells(each, calibration)]
         for length in LENGTHS
-        for start, each in found[length].items()
+        for start, each in scores[length].items()
     ]
-    return Table(f"{name}, {found['rows']:,} training rows: starts", ["start", *_head(calibration)], rows)
+    return Table(f"{name}, {scores['rows']:,} training rows: starts", ["start", *_head(calibration)], rows)
 
 
-def _temperatures(name: str, found: Plain) -> Table:
-    calibration = found["calibration"]
+def _temperatures(name: str, scores: Plain) -> Table:
+    calibration = scores["calibration"]
     rows = []
-    for t, each in found["temperatures"].items():
-        label = f"learned, {each['temperature']:.2g}" if t == LEARNED else t
-        rows.append([label, *_cells(each, calibration), f"{each['relaxed_nll']:.3f}", f"{each['hard_nll']:.3f}"])
+    for t, arm in scores["temperatures"].items():
+        label = f"learned, {arm['temperature']:.2g}" if t == LEARNED else t
+        rows.append([label, *_cells(arm, calibration), f"{arm['relaxed_nll']:.3f}", f"{arm['hard_nll']:.3f}"])
     head = ["temperature", *_head(calibration), "relaxed", "hard"]
     return Table(f"{name}: temperatures; NLL of training rows under relaxed and hard masks", head, rows, ours=[2])
 
@@ -82,18 +82,18 @@ def _temperatures(name: str, found: Plain) -> Table:
 def _draw_starts(results: Plain) -> Figure:
     drawing, panels = subplots(len(LAYERS), len(results), sharex=True, sharey=True, squeeze=False, size=(9, 7))
     shades = [*mpl.colormaps["viridis"](np.linspace(0, 0.85, len(STARTS) - 1)), ORANGE]
-    for column, (name, found) in enumerate(results.items()):
+    for column, (name, scores) in enumerate(results.items()):
         for row, layer in enumerate(LAYERS):
             ax = panels[row, column]
             for start, shade in zip(STARTS, shades, strict=True):
                 for length, style in (("short", ":"), ("long", "-")):
-                    epoch, *rates = np.array(found[length][start]["over_training"]).T
+                    epoch, *rates = np.array(scores[length][start]["over_training"]).T
                     label = f"from {start}" if row == column == 0 and length == "long" else None
                     drawn = rates[row].clip(min=LEAST)
                     ax.plot(epoch / epoch[-1], drawn, style, color=shade, linewidth=1.6, label=label)
             log_ticks(ax, 1)
             ax.set_ylim(LEAST * 0.8, 0.75)
-            dress(ax, title=f"{name}, {found['rows']:,} rows: {layer}", y="drop probability p" if not column else "")
+            dress(ax, title=f"{name}, {scores['rows']:,} rows: {layer}", y="drop probability p" if not column else "")
         panels[-1, column].set_xlabel("share of the training")
     for label, style in (("all steps", "-"), ("few steps", ":")):
         panels[0, 0].plot([], [], style, color=INK, label=label)
@@ -103,8 +103,8 @@ def _draw_starts(results: Plain) -> Figure:
 
 def _draw_temperatures(results: Plain) -> Figure:
     drawing, panels = subplots(4, len(results), sharex=True, squeeze=False, size=(9, 9))
-    for column, (name, found) in enumerate(results.items()):
-        arms, kind = found["temperatures"], found["calibration"]
+    for column, (name, scores) in enumerate(results.items()):
+        arms, kind = scores["temperatures"], scores["calibration"]
         top, second, third, last = panels[:, column]
         _line(top, arms, "log_likelihood", BLUE)
         dress(top, title=f"{name}: log likelihood, nats")

@@ -118,12 +118,12 @@ def study(settings: Settings, run: Run) -> Plain:
         data = [(s.x_train, s.y_train, s.x_test, s.y_test) for s in read_splits(uci / folder, most=settings.splits)]
         problems.insert(0, Problem(name, 0, (50, 50), data, of_numbers))
     parts: dict[str, Callable[[], Any]] = {}
-    for each in problems:
+    for problem in problems:
         for length, divisor in zip(LENGTHS, (1, SHORT), strict=True):
-            parts[f"{each.name}.{length}"] = partial(_starts, each, settings.steps // divisor, seed)
+            parts[f"{problem.name}.{length}"] = partial(_starts, problem, settings.steps // divisor, seed)
         for t in TEMPERATURES:
-            parts[f"{each.name}.t={t:g}"] = partial(_temperature, each, t, settings.steps, seed)
-        parts[f"{each.name}.{LEARNED}"] = partial(_learned_temperature, each, settings.steps, seed)
+            parts[f"{problem.name}.t={t:g}"] = partial(_temperature, problem, t, settings.steps, seed)
+        parts[f"{problem.name}.{LEARNED}"] = partial(_learned_temperature, problem, settings.steps, seed)
     return summary(problems, run.parts(parts))
 
 
@@ -140,8 +140,8 @@ def _starts(problem: Problem, steps: int, seed: int) -> dict[str, list[Plain]]:
     """Train networks from all starts on all splits, as one program."""
     size = len(problem.data)
     models = [_network(problem, seed + i, start=start) for start in STARTS for i in range(size)]
-    found = _trained(problem, models, list(problem.data) * len(STARTS), steps, seed)
-    return {start: found[i * size : (i + 1) * size] for i, start in enumerate(STARTS)}
+    trained = _trained(problem, models, list(problem.data) * len(STARTS), steps, seed)
+    return {start: trained[i * size : (i + 1) * size] for i, start in enumerate(STARTS)}
 
 
 def _temperature(problem: Problem, temperature: float, steps: int, seed: int) -> list[Plain]:
@@ -175,8 +175,8 @@ def _trained(
         seed=seed,
         **problem.settings,
     )
-    each = zip(models, fits, data, rows, strict=True)
-    return [_scored(problem, model, result, part, of, seed) for model, result, part, of in each]
+    trained = zip(models, fits, data, rows, strict=True)
+    return [_scored(problem, model, result, part, of, seed) for model, result, part, of in trained]
 
 
 def _learned_temperature(problem: Problem, steps: int, seed: int) -> list[Plain]:
@@ -184,8 +184,8 @@ def _learned_temperature(problem: Problem, steps: int, seed: int) -> list[Plain]
     results = []
     for i, split in enumerate(problem.data):
         model = LearnedTemperature(_network(problem, seed + i), START_OF_LEARNED)
-        (found,) = _trained(problem, [model], [split], steps, seed + i)
-        results.append({**found, "temperature": model.temperature.item()})
+        (trained,) = _trained(problem, [model], [split], steps, seed + i)
+        results.append({**trained, "temperature": model.temperature.item()})
     return results
 
 
@@ -201,8 +201,8 @@ def _scored(
         of_classes = class_scores(classes, y_test)
         scores = {"log_likelihood": -of_classes["nll"], "error": 1 - of_classes["accuracy"], "ece": of_classes["ece"]}
     else:
-        found = number_scores(predict_regression(model, x_test, num_samples=NUM_SAMPLES, seed=seed), y_test)
-        scores = {"log_likelihood": -found["nll"], "error": found["rmse"], "coverage": found["coverage"]}
+        numbers = number_scores(predict_regression(model, x_test, num_samples=NUM_SAMPLES, seed=seed), y_test)
+        scores = {"log_likelihood": -numbers["nll"], "error": numbers["rmse"], "coverage": numbers["coverage"]}
     every = max(1, len(result.history) // POINTS)
     return {
         **scores,
@@ -227,19 +227,19 @@ def _train_nll(problem: Problem, model: nn.Module, x: Tensor, y: Tensor, seed: i
 
 def summary(problems: Sequence[Problem], parts: Plain) -> Plain:
     """Average over splits."""
-    found = {}
+    scores = {}
     for problem in problems:
         lengths = {length: parts[f"{problem.name}.{length}"] for length in LENGTHS}
         of_t = {f"{t:g}": parts[f"{problem.name}.t={t:g}"] for t in TEMPERATURES}
         of_t[LEARNED] = parts[f"{problem.name}.{LEARNED}"]
-        found[problem.name] = {
+        scores[problem.name] = {
             "rows": len(problem.data[0][1]),
             "hidden": list(problem.hidden),
             "calibration": "ece" if problem.num_classes else "coverage",
             **{key: {start: _mean(of[start], of[DEFAULT]) for start in STARTS} for key, of in lengths.items()},
             "temperatures": {t: _mean(each, of_t["0.1"]) for t, each in of_t.items()},
         }
-    return found
+    return scores
 
 
 def _mean(parts: Sequence[Plain], usual: Sequence[Plain]) -> Plain:

@@ -58,10 +58,10 @@ def _curves(results: Plain) -> Figure:
     drawing, panels = panels_of([name.title() for name in results["functions"]], 2, panel=(3.6, 2.5))
     for function, ax in zip(results["functions"].values(), panels.values(), strict=True):
         for way, (colour, style) in LOOKS.items():
-            found = [mean_and_error(regrets) for regrets in zip(*function["curves"][way], strict=True)]
-            mean, error = np.transpose(found)
+            means = [mean_and_error(regrets) for regrets in zip(*function["curves"][way], strict=True)]
+            mean, error = np.transpose(means)
             low = np.maximum(mean - error, mean / LEAST)
-            band(ax, range(1, len(found) + 1), mean, low, mean + error, color=colour, linestyle=style, label=way)
+            band(ax, range(1, len(means) + 1), mean, low, mean + error, color=colour, linestyle=style, label=way)
         ax.axvline(results["initial"], color=GREY, linewidth=0.8, linestyle="--")
         regrets = np.concatenate([np.ravel(curves) for curves in function["curves"].values()])
         log_ticks(ax, *((1, 3) if regrets.max() < MOST * max(regrets.min(), 1e-9) else (1,)))

@@ -60,10 +60,10 @@ def study(settings: Settings, run: Run) -> Plain:
     seeds = run.options.seeds(settings.seeds)
     keys = [(name, way, seed) for seed in seeds for name in names for way in WAYS]
     parts = run.parts({key: partial(minimised, FUNCTIONS[key[0]], settings, *key[1:]) for key in keys})
-    found = {name: _summary({way: [parts[name, way, seed] for seed in seeds] for way in WAYS}) for name in names}
-    below = {way: sum(each["below"][way][0] < 0 for each in found.values()) for way in WAYS[1:]}
+    results = {name: _summary({way: [parts[name, way, seed] for seed in seeds] for way in WAYS}) for name in names}
+    below = {way: sum(each["below"][way][0] < 0 for each in results.values()) for way in WAYS[1:]}
     return {
-        "functions": found,
+        "functions": results,
         "below": below,
         "seeds": settings.seeds,
         "evaluations": settings.evaluations,

@@ -30,15 +30,15 @@ def page(results: Plain) -> Page:
     return Page("Survival times", lead, [Picture("survival", CAPTION, _figure(results)), *tables], NOTES)
 
 
-def _table(name: str, each: Plain) -> Table:
+def _table(name: str, table: Plain) -> Table:
     rows = []
-    for label, found in each["methods"].items():
-        ahead = "" if label == OURS else "{:+.4f} ({:.4f})".format(*found["ours_ahead"])
-        p = " and ".join(f"{value:.3f}" for value in found["calibration"])
-        brier, order = ("{:.4f} ({:.4f})".format(*found[score]) for score in ("brier", "concordance"))
-        rows.append([label, brier, ahead, order, p, f"{found['seconds']:.1f}"])
+    for label, scores in table["methods"].items():
+        ahead = "" if label == OURS else "{:+.4f} ({:.4f})".format(*scores["ours_ahead"])
+        p = " and ".join(f"{value:.3f}" for value in scores["calibration"])
+        brier, order = ("{:.4f} ({:.4f})".format(*scores[score]) for score in ("brier", "concordance"))
+        rows.append([label, brier, ahead, order, p, f"{scores['seconds']:.1f}"])
     caption = (
-        f"{name}: {each['rows']:,} rows, {each['seen']:.0%} seen, {each['inputs']} inputs, {each['splits']} splits"
+        f"{name}: {table['rows']:,} rows, {table['seen']:.0%} seen, {table['inputs']} inputs, {table['splits']} splits"
     )
     heads = ["", "integrated Brier score", "gumdrop ahead", "concordance", "D-calibration p", "seconds"]
     return Table(caption, heads, rows, [0])

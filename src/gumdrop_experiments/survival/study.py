@@ -117,8 +117,8 @@ class Steps:
     def cdf(self, value: Tensor) -> Tensor:
         """Probability of at most a value, or of (N, 1), shape (N, 1)."""
         at = value.expand(len(self.above), 1).contiguous()
-        place = torch.searchsorted(self.times, at, right=True)
-        return 1 - torch.cat([torch.ones_like(self.mean), self.above], dim=1).gather(1, place)
+        index = torch.searchsorted(self.times, at, right=True)
+        return 1 - torch.cat([torch.ones_like(self.mean), self.above], dim=1).gather(1, index)
 
 
 def _steps(model: Any, split: Split) -> Steps:
@@ -174,20 +174,20 @@ def _scored(name: str, number: int, seed: int, epochs: int | None) -> Plain:
     times, seen = (torch.from_numpy(split.y_test[field].copy()) for field in ("time", "seen"))
     observed = torch.stack([times, torch.where(seen, times, math.inf)], dim=1)
     inner = torch.arange(1, BINS) / BINS
-    found = {}
+    scores = {}
     for label, method in METHODS.items():
         started = time.process_time()
         prediction = method(split, seed + number, epochs)
         seconds = time.process_time() - started
         below = share_below(prediction, observed, inner)
         ends = torch.cat([torch.zeros(len(below), 1), below, torch.ones(len(below), 1)], dim=1)
-        found[label] = {
+        scores[label] = {
             "brier": integrated_brier(prediction, observed).item(),
             "concordance": concordance(prediction, observed).item(),
             "bins": ends.diff(dim=1).sum(0).tolist(),
             "seconds": seconds,
         }
-    return found
+    return scores
 
 
 def _summary(name: str, splits: list[Plain]) -> Plain:

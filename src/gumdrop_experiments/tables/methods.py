@@ -72,8 +72,8 @@ def ngboost(task: Task) -> Prediction:
     rounds = QUICK_ROUNDS if task.epochs else NGBOOST_ROUNDS
     model = NGBRegressor(n_estimators=rounds, random_state=task.seed, verbose=False)
     model.fit(x, y, X_val=x_stop, Y_val=y_stop, early_stopping_rounds=PATIENCE)
-    found = model.pred_dist(task.x_test, max_iter=model.best_val_loss_itr)
-    return gaussian(found.loc, found.scale)
+    distribution = model.pred_dist(task.x_test, max_iter=model.best_val_loss_itr)
+    return gaussian(distribution.loc, distribution.scale)
 
 
 def catboost(task: Task) -> Prediction:
@@ -88,10 +88,10 @@ def catboost(task: Task) -> Prediction:
     # A virtual model is a part of the trees, two at least.
     options |= {"loss_function": "RMSEWithUncertainty", "posterior_sampling": True}
     model = CatBoostRegressor(best_model_min_trees=2 * VIRTUAL_MODELS, **options).fit(x, y, **stop)
-    found = model.virtual_ensembles_predict(
+    draws = model.virtual_ensembles_predict(
         task.x_test, prediction_type="VirtEnsembles", virtual_ensembles_count=VIRTUAL_MODELS, thread_count=1
     )
-    return RegressionPrediction.mixture([gaussian(each[:, 0], each[:, 1] ** 0.5) for each in found.swapaxes(0, 1)])
+    return RegressionPrediction.mixture([gaussian(each[:, 0], each[:, 1] ** 0.5) for each in draws.swapaxes(0, 1)])
 
 
 def forest(task: Task) -> Prediction:

@@ -103,20 +103,20 @@ def _lead(verdicts: Plain) -> str:
     the rows."""
 
 
-def _table(name: str, each: Plain) -> Table:
+def _table(name: str, table: Plain) -> Table:
     cells: Cells = {
         "log likelihood": cell("log_likelihood"),
         "less ours (SE)": lambda row: with_error((row["gap"], row["gap_error"]), "+.3f") if "gap" in row else "",
     }
-    if each["classes"]:
+    if table["classes"]:
         cells |= {head: cell(score) for head, score in (("accuracy", "accuracy"), ("Brier", "brier"), ("ECE", "ece"))}
     else:
         cells |= {"RMSE": cell("rmse"), "CRPS": cell("crps")}
         cells |= {f"{level} %": cell(f"coverage_{level}") for level in COVERAGES} | {"width of 90 %": cell("width")}
-    what = f"{each['classes']} classes" if each["classes"] else "numbers, in units of their standard deviation"
-    caption = f"""{name}: {each["rows"]} rows, {each["columns"]} columns, {what}; seconds of one core to train on a
+    what = f"{table['classes']} classes" if table["classes"] else "numbers, in units of their standard deviation"
+    caption = f"""{name}: {table["rows"]} rows, {table["columns"]} columns, {what}; seconds of one core to train on a
     fold and predict, and memory at most beside what was held before; medians over folds"""
-    return methods_table(caption, each["methods"], cells | COST, best=("log likelihood", "log_likelihood", 1))
+    return methods_table(caption, table["methods"], cells | COST, best=("log likelihood", "log_likelihood", 1))
 
 
 def in_units(score: str, *, error: bool = False) -> Callable[[Plain], str]:

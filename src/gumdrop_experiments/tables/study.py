@@ -72,8 +72,8 @@ def measured(key: str, task: Task) -> Plain:
 
 def scored(key: str, task: Task) -> Plain:
     """Train a method on numbers and predict, and keep the scores alone; or ``failed``, see `measured`."""
-    found = measured(key, task)
-    return found if "failed" in found else {**scores(found.pop("rows")), **found}
+    outcome = measured(key, task)
+    return outcome if "failed" in outcome else {**scores(outcome.pop("rows")), **outcome}
 
 
 def fails(parts: Sequence[Plain]) -> str | None:
@@ -138,10 +138,10 @@ def study(settings: Settings, run: Run) -> Plain:
 
 def summaries(parts: Mapping[str, list[Plain]]) -> dict[str, Plain]:
     """Scores over all rows and in each fold, and how far each method is from ours, fold by fold."""
-    found: dict[str, Plain] = {}
+    results: dict[str, Plain] = {}
     for key, folds in parts.items():
         if problem := fails(folds):
-            found[key] = {"failed": problem}
+            results[key] = {"failed": problem}
             continue
         by_fold: list[Plain] = [scores(part["rows"]) for part in folds]
         summary: Plain = dict(scores(pooled([part["rows"] for part in folds])))
@@ -153,27 +153,27 @@ def summaries(parts: Mapping[str, list[Plain]]) -> dict[str, Plain]:
         if OURS in parts and key != OURS:
             for score, gap in (("log_likelihood", "gap"), ("crps", "crps_gap")):
                 if score in summary:
-                    pairs = zip(by_fold, found[OURS]["folds"], strict=True)
+                    pairs = zip(by_fold, results[OURS]["folds"], strict=True)
                     summary[gap], summary[f"{gap}_error"] = mean_and_error(a[score] - b[score] for a, b in pairs)
-        found[key] = summary
-    return found
+        results[key] = summary
+    return results
 
 
 def verdicts(sets: Plain) -> Plain:
     """On which sets ours is best, or within one standard error of the best; and where coverage is as wanted."""
-    found = {}
+    results = {}
     low, high = WANTED_COVERAGE
-    for name, each in sets.items():
-        others = {key: summary for key, summary in each["methods"].items() if "gap" in summary}
-        coverage = each["methods"][OURS].get("coverage_90")
+    for name, table in sets.items():
+        others = {key: summary for key, summary in table["methods"].items() if "gap" in summary}
+        coverage = table["methods"][OURS].get("coverage_90")
         with_crps = [summary for summary in others.values() if "crps_gap" in summary]
-        found[name] = {
+        results[name] = {
             "best_network": _holds(summary for key, summary in others.items() if METHODS[key].network),
             "best_of_all": _holds(others.values()),
             "best_crps": None if coverage is None else _holds(with_crps, "crps_gap", -1),
             "coverage": None if coverage is None else low <= coverage <= high,
         }
-    return found
+    return results
 
 
 def _holds(others: Iterable[Plain], score: str = "gap", sign: int = 1) -> bool:

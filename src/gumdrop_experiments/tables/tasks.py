@@ -100,8 +100,8 @@ def unseen_sets() -> Iterator[TableSet]:
 
     for module in pkgutil.iter_modules(shelf.__path__):
         load = getattr(getattr(shelf, module.name, None), "load_pandas", None)
-        found: Any = load() if load else {}
-        x, y = found.get("exog"), found.get("endog")
+        loaded: Any = load() if load else {}
+        x, y = loaded.get("exog"), loaded.get("endog")
         if not isinstance(x, pd.DataFrame) or not isinstance(y, pd.Series) or len(x) < LEAST_ROWS:
             continue
         inputs, classes = pd.get_dummies(x).to_numpy(np.float64), y.unique()
@@ -179,9 +179,9 @@ def gaussian(mean: NDArray[np.float64], std: NDArray[np.float64]) -> RegressionP
     return RegressionPrediction.gaussian(middle, variance)
 
 
-def probabilities(found: NDArray[np.float64]) -> ClassificationPrediction:
+def probabilities(shares: NDArray[np.float64]) -> ClassificationPrediction:
     """Say probabilities of classes (N, C); those below 1e-6 are raised to it."""
-    p = torch.from_numpy(found).clamp(min=1e-6)
+    p = torch.from_numpy(shares).clamp(min=1e-6)
     return ClassificationPrediction.from_log_probabilities((p / p.sum(1, keepdim=True)).log())
 
 

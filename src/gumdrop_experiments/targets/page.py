@@ -43,8 +43,8 @@ def page(results: Plain) -> Page:
     return Page("Several targets", _lead(results), [Picture("targets", CAPTION, _gains(results["sets"])), table], NOTES)
 
 
-def _score(way: str, score: str, each: Plain) -> str:
-    return f"{each['scores'][way][score][0]:.3f}"
+def _score(way: str, score: str, table: Plain) -> str:
+    return f"{table['scores'][way][score][0]:.3f}"
 
 
 def _lead(results: Plain) -> str:

@@ -53,9 +53,9 @@ def study(settings: Settings, run: Run) -> Plain:
     names = settings.sets or tuple(SETS)
     splits = range(settings.splits)
     parts = run.product(partial(_part, settings, run.options.seed), names, splits)
-    found = {name: _summary([parts[name, i] for i in splits]) for name in names}
-    ahead = {score: sum(each["gain"][score][0] > 0 for each in found.values()) for score in ("log_density", "energy")}
-    return {"sets": found, "ahead": ahead, "splits": settings.splits}
+    results = {name: _summary([parts[name, i] for i in splits]) for name in names}
+    ahead = {score: sum(each["gain"][score][0] > 0 for each in results.values()) for score in ("log_density", "energy")}
+    return {"sets": results, "ahead": ahead, "splits": settings.splits}
 
 
 def _part(settings: Settings, first: int, name: str, split: int) -> Plain:
@@ -64,11 +64,11 @@ def _part(settings: Settings, first: int, name: str, split: int) -> Plain:
     model = ConcreteDropoutRegressor(n_members=settings.members, max_iter=settings.epochs, random_state=seed)
     with limited_threads(1):
         noise = model.fit(x, y).ensemble_.noise
-        found, count = noise.correlation, settings.num_samples
+        correlation, count = noise.correlation, settings.num_samples
         scores = {TOGETHER: _scores(model, x_test, y_test, y.std(0), count)}
-        noise.correlation = torch.eye(y.shape[1]).to(found)
+        noise.correlation = torch.eye(y.shape[1]).to(correlation)
         scores[ALONE] = _scores(model, x_test, y_test, y.std(0), count)
-    return {"scores": scores, "correlation": rounded(found.numpy()), "rows": len(x)}
+    return {"scores": scores, "correlation": rounded(correlation.numpy()), "rows": len(x)}
 
 
 def _scores(model: ConcreteDropoutRegressor, x: Numbers, y: Numbers, spread: Numbers, count: int) -> Plain:

@@ -56,8 +56,8 @@ def _lead(results: Plain) -> str:
 def _table(task: str, variants: Plain) -> Table:
     rows = []
     for variant, parts in variants.items():
-        found = [mean_and_error(part["scores"][score] for part in parts) for score in SCORES[task]]
-        rows.append([variant, *(f"{mean:.4g} ({error:.2g})" for mean, error in found)])
+        means = [mean_and_error(part["scores"][score] for part in parts) for score in SCORES[task]]
+        rows.append([variant, *(f"{mean:.4g} ({error:.2g})" for mean, error in means)])
     caption = f"{task}: mean and standard error over seeds."
     return Table(caption, ["rates", *SCORES[task].values()], rows, ours=[len(rows) - 1])
 

@@ -104,8 +104,8 @@ def review_task(folder: Path, *, quick: bool) -> Task:
 def _review_scores(model: nn.Module, test: Pair, seed: int) -> dict[str, float]:
     words, labels = test
     prediction = predict_classification(model, words, num_samples=NUM_SAMPLES, seed=seed, batch_size=512)
-    found = class_scores(prediction, labels)
-    return {"accuracy": 100 * found["accuracy"], "nll": found["nll"], "ece": 100 * found["ece"]}
+    scores = class_scores(prediction, labels)
+    return {"accuracy": 100 * scores["accuracy"], "nll": scores["nll"], "ece": 100 * scores["ece"]}
 
 
 def sum_task(count: int, seed: int) -> Task:

@@ -100,17 +100,17 @@ def _part(candidate: Callable[[Work], Outcome], work: Work) -> Plain:
 
 def summary(sets: Mapping[str, Plain]) -> dict[str, dict[str, Plain]]:
     """Means over splits, and the gain over the default with its standard error."""
-    found: dict[str, dict[str, Plain]] = {}
+    results: dict[str, dict[str, Plain]] = {}
     for name, parts in sets.items():
         reference = _column(parts[DEFAULT], "log_likelihood")
-        found[name] = {}
+        results[name] = {}
         for label, part in parts.items():
             gain = _column(part, "log_likelihood") - reference
             row = {score: float(_column(part, score).mean()) for score in part["scores"][0]}
             row["gain"], row["gain_error"] = mean_and_error(gain)
             same_depth = len({len(rates) for rates in part["rates"]}) == 1
-            found[name][label] = row | {"rates": np.mean(part["rates"], axis=0).tolist() if same_depth else []}
-    return found
+            results[name][label] = row | {"rates": np.mean(part["rates"], axis=0).tolist() if same_depth else []}
+    return results
 
 
 def _column(part: Plain, score: str) -> NDArray[np.float64]:

@@ -100,18 +100,18 @@ def _gain(gain: float, p_value: float | None, **_: Any) -> str:
     return f"{gain:+.3f}" if p_value is None else f"{gain:+.3f} ({p_value:.2g})"
 
 
-def _table(name: str, each: Plain) -> Table:
+def _table(name: str, table: Plain) -> Table:
     published = []
     if name in PUBLISHED:
         grid, paper = PUBLISHED[name]
         heads = "clean grid", "Concrete Dropout", "best network seen"
         scores = grid[:2], paper[:2], ("", grid[2])
         published = [[f"published: {head}", *pair, *[""] * 6] for head, pair in zip(heads, scores, strict=True)]
-    caption = f"""{name}: mean over {each["splits"]} splits, standard error in brackets; RMSE and CRPS in units of
+    caption = f"""{name}: mean over {table["splits"]} splits, standard error in brackets; RMSE and CRPS in units of
     the target, log likelihood in nats per row, share of test rows inside the central 50, 90 and 95 % intervals, and
     rows through a network in training as a ratio to the grid search. * chosen with a view of test rows."""
     best = ("log likelihood", "log_likelihood", 1)
-    return methods_table(caption, each["methods"], CELLS, labels=LABELS, best=best, published=published)
+    return methods_table(caption, table["methods"], CELLS, labels=LABELS, best=best, published=published)
 
 
 def _cost_table(sets: Plain) -> Table:
@@ -159,8 +159,8 @@ def _coverage(sets: Plain) -> Figure:
             axes.scatter(column[inside], inside, marker=marker, s=26, color=colour, label=f"{level} % interval")
         for i, row in enumerate(gaps):
             if far := [gap for gap in row if abs(gap) >= FARTHEST_GAP]:
-                text, place = ", ".join(f"{gap:+.0f}" for gap in far), ("axes fraction", "data")
-                axes.annotate(text, (1.01, i), xycoords=place, va="center", fontsize=8, annotation_clip=False)
+                text, coordinates = ", ".join(f"{gap:+.0f}" for gap in far), ("axes fraction", "data")
+                axes.annotate(text, (1.01, i), xycoords=coordinates, va="center", fontsize=8, annotation_clip=False)
         axes.set_xlim(-1.05 * FARTHEST_GAP, 1.05 * FARTHEST_GAP)
         name_rows(axes, [LABELS[key] for key in keys])
         axes.set_xlabel("points above (+) or below (−) what it should be", fontsize=8)

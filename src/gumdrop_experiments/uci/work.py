@@ -93,11 +93,11 @@ def in_units(predictions: Sequence[RegressionPrediction], splits: Sequence[Split
 
 def scores(outcome: Outcome, splits: Sequence[Split]) -> list[Plain]:
     """Score the predictions of each split, in units of the target and nats per row."""
-    found = []
+    results = []
     for prediction, split in zip(outcome.predictions, splits, strict=True):
         target = (split.y_test * split.y_std + split.y_mean).squeeze(1).numpy()
-        found.append({**scores_of(rows_of(prediction, target)), "crps": crps_of(prediction, target)})
-    return found
+        results.append({**scores_of(rows_of(prediction, target)), "crps": crps_of(prediction, target)})
+    return results
 
 
 def chosen(

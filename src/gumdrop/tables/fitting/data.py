@@ -4,7 +4,6 @@ import dataclasses
 import os
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -16,7 +15,7 @@ from gumdrop.ensembles.fitting import stream_schedule
 from gumdrop.machine.picking import evenly
 from gumdrop.tables.cells import imputer, mark_unknown
 from gumdrop.tables.errors import TableError, check_present
-from gumdrop.tables.fitting.settings import FitSettings, Reading
+from gumdrop.tables.fitting.settings import FitSettings
 from gumdrop.tables.fitting.split import (
     OwnTest,
     Parts,
@@ -29,6 +28,7 @@ from gumdrop.tables.fitting.split import (
     split_column,
 )
 from gumdrop.tables.notes import encoding_notes, repeated_note, table_notes, without_target
+from gumdrop.tables.reading.declared import Reading
 from gumdrop.tables.reading.table import Table, name_of, read_table
 from gumdrop.tables.results import TableFacts
 from gumdrop.tables.schema.cells import with_ends
@@ -36,9 +36,6 @@ from gumdrop.tables.schema.inference import infer_schema, with_statistics
 from gumdrop.tables.schema.schema import TableSchema
 from gumdrop.tables.streams.rows import StreamedTable, open_stream
 from gumdrop.tables.task import task_of
-
-TOLD = ("task", "drop", "categories", "dates", "known", "positive")
-"""What a schema is told of the fields of `Reading`."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -158,10 +155,9 @@ def split_and_encode(
     frame, known = _with_target(table.frame, target)
     rows = (np.arange(len(known)) if streamed is None else streamed.survey.rows)[known] + 1
     column = None if settings.split_by is None else split_column(frame, rows, target, settings, reading.dates)
-    told: Any = {name: getattr(reading, name) for name in TOLD}
     if column is not None and column.kind == "groups":
-        told["drop"] = [*reading.drop, column.name]
-    whole = dataclasses.replace(infer_schema(frame, target, **told), decimal=table.decimal, units=table.units)
+        reading = dataclasses.replace(reading, drop=(*reading.drop, column.name))
+    whole = dataclasses.replace(infer_schema(frame, target, reading), decimal=table.decimal, units=table.units)
     other = None if settings.test is None else read_own_test(settings.test, whole)
     parts = _parts(frame, whole, column, other, settings)
     notes = [*table.notes, *without_target(known, target), *check_parts(parts, whole, frame)]

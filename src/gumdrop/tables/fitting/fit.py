@@ -22,7 +22,7 @@ from gumdrop.tables.conformal import conformal_of
 from gumdrop.tables.errors import TableError, check_present
 from gumdrop.tables.fitting.data import TableData, read_data
 from gumdrop.tables.fitting.folder import forget_training, held_folder, put_in_place
-from gumdrop.tables.fitting.settings import CONFIG_FILE, FitSettings, Reading, as_declared, config_text
+from gumdrop.tables.fitting.settings import CONFIG_FILE, FitSettings, config_text
 from gumdrop.tables.fitting.train import CHOOSING, TESTING, TWINS, TrainedModel, train_twins, train_until_stopped
 from gumdrop.tables.folders import NEW
 from gumdrop.tables.info import named_rates, rates_in_words
@@ -30,6 +30,7 @@ from gumdrop.tables.model import TableModel
 from gumdrop.tables.model_file import save_model
 from gumdrop.tables.plain import plain
 from gumdrop.tables.profile import Profile, column_profiles
+from gumdrop.tables.reading.declared import Reading, as_declared
 from gumdrop.tables.reading.spelling import plain_numbers
 from gumdrop.tables.reading.table import declared_categories
 from gumdrop.tables.results import FitResults, Stopped, TargetFacts, write_results
@@ -88,11 +89,11 @@ def fit_table(
     if not group.is_first:
         progress, notify = False, lambda note: None
     with contextlib.ExitStack() as stack:
-        place = Path(f"{stack.enter_context(tempfile.TemporaryDirectory())}/model" if out is None else out)
+        path = Path(f"{stack.enter_context(tempfile.TemporaryDirectory())}/model" if out is None else out)
         settings = replace(settings, compare=settings.compare and out is not None)
-        full = f"the disk is full: {place} is as it was, and {place}.partial keeps what was trained"
+        full = f"the disk is full: {path} is as it was, and {path}.partial keeps what was trained"
         stack.enter_context(saying_that_the_disk_is_full(f"{full}; make room and try again"))
-        partial = group.from_first(lambda: stack.enter_context(held_folder(place, overwrite=overwrite, notify=notify)))
+        partial = group.from_first(lambda: stack.enter_context(held_folder(path, overwrite=overwrite, notify=notify)))
         reading = as_declared(reading, declared_categories(table), target)
         data = read_data(table, target, reading, settings)
         _check_conformal(data, settings)
@@ -109,7 +110,7 @@ def fit_table(
                 results = replace(results, notes=[*data.notes, *notes], stopped=stopped, seconds=seconds)
                 _write_rest(data, table, reading, settings, results, partial / NEW)
                 finish(results, partial / NEW)
-                put_in_place(partial, place, overwrite=overwrite, keep_checkpoints=stopped is not None)
+                put_in_place(partial, path, overwrite=overwrite, keep_checkpoints=stopped is not None)
         for note in notes:
             notify(note)
     return model if group.is_first else trained.model
@@ -175,14 +176,14 @@ def _results(
     settings: FitSettings,
     trained: TrainedModel,
     twins: dict[str, TrainedModel],
-    place: Path,
+    path: Path,
 ) -> tuple[TableModel, FitResults]:
     """Predict the test part, write model and predictions, and gather what the report is made of."""
     model, fitted, architecture, _ = trained
     predictions, seconds = _predictions(data, settings, trained, twins)
     model = replace(model, cut=_cut(data, trained), profile=_profile(data, model, predictions[OURS]))
-    save_model(model, place)
-    tested = _write_predictions(data, model, predictions[OURS], place)
+    save_model(model, path)
+    tested = _write_predictions(data, model, predictions[OURS], path)
     target, inputs = data.schema.target, data.frame.iloc[data.test]
     observed = model.task.observed(data.part(data.test)[1].numpy(), inputs[target.name])
     rates = named_rates(model)
@@ -268,12 +269,12 @@ def _predictions(
     return predictions | {model.task.null_model: model.task.predict_null(y_train, len(data.test))}, seconds
 
 
-def _write_predictions(data: TableData, model: TableModel, prediction: Prediction, place: Path) -> pd.DataFrame:
+def _write_predictions(data: TableData, model: TableModel, prediction: Prediction, path: Path) -> pd.DataFrame:
     """Write the test part: number of each row, what was observed, and what is predicted."""
     tested = model.prediction_frame(prediction)
     tested.insert(0, "row", data.rows[data.test])
     observed = model.task.written(data.frame.iloc[data.test][data.schema.target.name])
     for position, (name, values) in enumerate(observed.items(), 1):
         tested.insert(position, name, values)
-    tested.to_csv(place / "predictions.csv", index=False)
+    tested.to_csv(path / "predictions.csv", index=False)
     return tested

@@ -31,45 +31,45 @@ PART = re.compile(r"\.\d+\.partial$")  # the end of a name that `gumdrop.machine
 
 def check_out(out: str | os.PathLike[str], *, overwrite: bool) -> None:
     """Refuse a folder that `held_folder` would refuse, as far as that can be told without holding it."""
-    place = followed(out)
-    _check_place(place)
-    _check_free(working_folder(place), place, overwrite)
+    final = followed(out)
+    _check_place(final)
+    _check_free(working_folder(final), final, overwrite)
 
 
 @contextlib.contextmanager
 def held_folder(out: str | os.PathLike[str], *, overwrite: bool, notify: Callable[[str], object]) -> Iterator[Path]:
     """Hold ``OUT.partial``, which ends with the process, with an empty folder `NEW` in it; mend what a kill left."""
-    place = followed(out)
-    _check_place(place)
-    work = working_folder(place)
+    final = followed(out)
+    _check_place(final)
+    work = working_folder(final)
     if _is_no_folder(work):
         raise TableError(f"{work} is no folder, and a fit works in one of this name: rename it, or change --out")
-    with _alone(work, place, notify):
+    with _alone(work, final, notify):
         try:
-            _mend(work, place, notify)
+            _mend(work, final, notify)
             for folder in (work / OLD, work / NEW):
                 _refuse_strange(folder)
-            _check_free(work, place, overwrite)
+            _check_free(work, final, overwrite)
             (work / NEW).mkdir()
             yield work
         finally:
-            _mend(work, place, notify)
+            _mend(work, final, notify)
 
 
 def put_in_place(work: Path, out: str | os.PathLike[str], *, overwrite: bool, keep_checkpoints: bool) -> None:
     """Make a whole folder visible; checkpoints of a stopped run stay where the next looks for them."""
-    place = followed(out)
+    final = followed(out)
     for path in (work / NEW).iterdir():  # on the disk before its name is
         with path.open("rb") as file:
             os.fsync(file.fileno())
     try:
-        _check_free(work, place, overwrite)
+        _check_free(work, final, overwrite)
         _refuse_strange(work / NEW)
     except TableError as error:
         raise TableError(f"{error}; it came there during this fit, and {work} keeps what was trained") from error
-    if place.exists():
-        place.rename(work / OLD)
-    (work / NEW).rename(place)
+    if final.exists():
+        final.rename(work / OLD)
+    (work / NEW).rename(final)
     _remove(work / OLD)
     if not keep_checkpoints:
         forget_training(work)
@@ -83,19 +83,19 @@ def forget_training(work: Path) -> None:
 
 
 @contextlib.contextmanager
-def _alone(work: Path, place: Path, notify: Callable[[str], object]) -> Iterator[None]:
+def _alone(work: Path, final: Path, notify: Callable[[str], object]) -> Iterator[None]:
     """Keep other fits out of a folder; it is gone afterwards if nothing is left in it."""
     lock = FileLock(work / LOCK)
     try:
         _acquire(lock, work)
     except Timeout as error:
         raise TableError(
-            f"another fit is at work on {place}: wait until it is done, or name another folder with --out"
+            f"another fit is at work on {final}: wait until it is done, or name another folder with --out"
         ) from error
     except OSError as error:
         if error.errno not in {errno.ENOLCK, errno.EOPNOTSUPP}:
             raise
-        notify(f"the drive of {place} has no locks: see to it that no other fit writes to this folder")
+        notify(f"the drive of {final} has no locks: see to it that no other fit writes to this folder")
     try:
         yield
     finally:
@@ -114,12 +114,12 @@ def _acquire(lock: FileLock, work: Path) -> None:
             lock.acquire(timeout=0.5)  # for a fit that is just leaving
 
 
-def _mend(work: Path, place: Path, notify: Callable[[str], object]) -> None:
+def _mend(work: Path, final: Path, notify: Callable[[str], object]) -> None:
     """Put a whole folder where it belongs, and remove what was half-written."""
     new, old = work / NEW, work / OLD
-    if old.exists() and not place.exists():  # it was moved when the new one was whole
-        (new if new.exists() else old).rename(place)
-        notify(f"{place} is what the last fit had made when it was killed: its files were whole")
+    if old.exists() and not final.exists():  # it was moved when the new one was whole
+        (new if new.exists() else old).rename(final)
+        notify(f"{final} is what the last fit had made when it was killed: its files were whole")
     _remove(old)
     _remove(new)
     for path in work.iterdir():
@@ -127,36 +127,36 @@ def _mend(work: Path, place: Path, notify: Callable[[str], object]) -> None:
             path.unlink()
 
 
-def _check_place(place: Path) -> None:
+def _check_place(final: Path) -> None:
     """Refuse what cannot be a folder that a fit makes."""
-    if not place.name:
-        raise TableError(f"--out must name a new folder, got {str(place)!r}")
-    if not place.parent.is_dir():
-        raise TableError(f"there is no folder {place.parent} to make {place.name} in; make it, or correct --out")
-    if _is_no_folder(place):
-        what = "a file" if place.is_file() else "a device or a pipe"
-        raise TableError(f"{place} is {what}, and a fit makes a folder; name another one with --out")
-    if place.is_mount():
+    if not final.name:
+        raise TableError(f"--out must name a new folder, got {str(final)!r}")
+    if not final.parent.is_dir():
+        raise TableError(f"there is no folder {final.parent} to make {final.name} in; make it, or correct --out")
+    if _is_no_folder(final):
+        what = "a file" if final.is_file() else "a device or a pipe"
+        raise TableError(f"{final} is {what}, and a fit makes a folder; name another one with --out")
+    if final.is_mount():
         raise TableError(
-            f"{place} is where a drive is mounted, so it cannot be replaced; name a folder in it with --out"
+            f"{final} is where a drive is mounted, so it cannot be replaced; name a folder in it with --out"
         )
 
 
-def _check_free(work: Path, place: Path, overwrite: bool) -> None:
+def _check_free(work: Path, final: Path, overwrite: bool) -> None:
     """Refuse to replace a folder that would be lost."""
-    if not place.exists():
+    if not final.exists():
         return
-    _check_place(place)
+    _check_place(final)
     begun = any(CHECKPOINT.fullmatch(path.name) for path in work.iterdir()) if work.is_dir() else False
-    stopped = begun and _was_stopped(place)
+    stopped = begun and _was_stopped(final)
     if not overwrite and not stopped:
-        raise TableError(f"{place} exists already; name another folder with --out, or add --overwrite")
-    _refuse_strange(place)
+        raise TableError(f"{final} exists already; name another folder with --out, or add --overwrite")
+    _refuse_strange(final)
 
 
-def _was_stopped(place: Path) -> bool:
+def _was_stopped(final: Path) -> bool:
     try:
-        return bool(json.loads((place / "results.json").read_text(encoding="utf-8"))["stopped"])
+        return bool(json.loads((final / "results.json").read_text(encoding="utf-8"))["stopped"])
     except (OSError, ValueError, LookupError, TypeError):
         return False
 

@@ -173,7 +173,7 @@ def _model(
     return TrainedModel(model, fitted, architecture, time.monotonic() - started)
 
 
-def shortened(checkpoint: Path, place: Path) -> tuple[int, int]:
+def shortened(checkpoint: Path, path: Path) -> tuple[int, int]:
     """Return how many epochs a stopped run has done, and of how many; write its checkpoint as one of a run so long.
 
     Training with it and with this many epochs takes no further step, and does all that comes after the last: it picks
@@ -185,5 +185,5 @@ def shortened(checkpoint: Path, place: Path) -> tuple[int, int]:
     done, planned = len(state["epochs"]), state["settings"]["epochs"]
     if done:
         state["settings"]["epochs"] = done
-        write_checkpoint(place, state)
+        write_checkpoint(path, state)
     return done, planned

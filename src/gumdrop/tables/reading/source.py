@@ -45,9 +45,9 @@ def sha256(source: Path | bytes) -> str:
 
 def check_file(path: str | Path) -> None:
     """Refuse a table that is no file."""
-    place = Path(path)
-    if not place.is_file():
-        raise TableError(f"{path} is {'a folder' if place.is_dir() else 'not there'}: name a CSV or Parquet file")
+    file = Path(path)
+    if not file.is_file():
+        raise TableError(f"{path} is {'a folder' if file.is_dir() else 'not there'}: name a CSV or Parquet file")
 
 
 def check_early(path: str | Path, columns: Sequence[str] = ()) -> None:

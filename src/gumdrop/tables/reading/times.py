@@ -179,8 +179,8 @@ def _place(names: list[str], text: str) -> float | None:
     return float(numbers[0]) if numbers else None
 
 
-def _name(names: list[str], place: float) -> str:
-    return names[round(place) - 1].title()
+def _name(names: list[str], number: float) -> str:
+    return names[round(number) - 1].title()
 
 
 def _hours(text: str) -> float | None:

@@ -212,24 +212,24 @@ class FitResults:
         return {"format": FORMAT, **plain(self)}
 
     @classmethod
-    def from_json(cls, data: object, place: str | Path = RESULTS_FILE) -> FitResults:
+    def from_json(cls, data: object, path: str | Path = RESULTS_FILE) -> FitResults:
         """Make the record of what `json.load` returned, or refuse it with the name of the file and what is wrong."""
         try:
-            _check_format(data, place)
+            _check_format(data, path)
             results = record(cls, data)
             _check_tests(results)
             _check_scores(results)
         except FieldError as error:
-            raise TableError(f"{place} is damaged: {error}; {FIT_AGAIN}") from error
+            raise TableError(f"{path} is damaged: {error}; {FIT_AGAIN}") from error
         return results
 
 
-def _check_format(data: object, place: str | Path) -> None:
+def _check_format(data: object, path: str | Path) -> None:
     if not isinstance(data, dict) or "format" not in data:
         raise FieldError(f"it must be an object with a format, got {type(data).__name__}")
     if (version := data["format"]) != FORMAT:
         way_out = "update gumdrop, or " if isinstance(version, int) and version > FORMAT else ""
-        raise TableError(f"{place} has format {version!r}, this gumdrop reads format {FORMAT}: {way_out}{FIT_AGAIN}")
+        raise TableError(f"{path} has format {version!r}, this gumdrop reads format {FORMAT}: {way_out}{FIT_AGAIN}")
 
 
 def _check_tests(results: FitResults) -> None:

@@ -46,11 +46,11 @@ def is_yes_no(labels: Iterable[str]) -> bool:
 
 def index_labels(labels: list[str], known: tuple[str, ...]) -> np.ndarray:
     """Index of each label among the known ones, or -1."""
-    place = {label: i for i, label in enumerate(known)}
+    index = {label: i for i, label in enumerate(known)}
     if is_yes_no(known):
-        folded = {label.casefold(): i for label, i in place.items()}
+        folded = {label.casefold(): i for label, i in index.items()}
         return np.array([folded.get(label.casefold(), -1) for label in labels], dtype=np.int64)
-    return np.array([place.get(label, -1) for label in labels], dtype=np.int64)
+    return np.array([index.get(label, -1) for label in labels], dtype=np.int64)
 
 
 def numbers_of(name: str, column: pd.Series) -> np.ndarray:

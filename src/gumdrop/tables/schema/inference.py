@@ -11,6 +11,7 @@ import pandas as pd
 
 from gumdrop.machine.recording import atoms_of, stand_ins, stays_positive, steps_of
 from gumdrop.tables.errors import MISSING, TableError, check_present, check_unique
+from gumdrop.tables.reading.declared import Reading
 from gumdrop.tables.reading.spelling import plain_numbers, spelled_numbers, spelling_of
 from gumdrop.tables.reading.times import YEARS, Order, cycle_of, order_of
 from gumdrop.tables.schema.cells import (
@@ -43,35 +44,22 @@ _DURATION = re.compile(r"-?\d+ days [+-]?\d\d:\d\d:\d\d(?:\.\d+)?")  # as pandas
 _LEAST_LABELS = 10  # rows from which on texts that all differ are an identifier
 
 
-def infer_schema(
-    frame: pd.DataFrame,
-    target: str,
-    *,
-    task: Task | None = None,
-    drop: Sequence[str] = (),
-    dates: Order | None = None,
-    known: Sequence[str] = (),
-    positive: str | None = None,
-    categories: Sequence[str] = (),
-) -> TableSchema:
+def infer_schema(frame: pd.DataFrame, target: str, reading: Reading = Reading()) -> TableSchema:
     """Return how each column of a training table is encoded, with the statistics to do it.
 
     A column of numbers stays numeric however few values it has, one of dates becomes days and cycles, one of months,
     weekdays or times of day a number on a cycle; any other becomes categories. Without `task`, a target of text or
     booleans means classification, and so does a target of numbers with two distinct values, or whose distinct values
     are class codes: exactly 0, 1, ..., k-1 or 1, 2, ..., k, with k at most 10. Every other target of numbers means
-    regression; scores such as 3, 4, ..., 8 are among these. `dates` is the order of day, month and year where the dates
-    themselves do not tell it, and `categories` are columns whose numbers are names. `positive` is the one of two
-    classes that is looked for: without it yes (ja, oui, si, sim), true or 1, else the rarer one.
+    regression; scores such as 3, 4, ..., 8 are among these. Without `positive` the one of two classes that is looked
+    for is yes (ja, oui, si, sim), true or 1, else the rarer one.
 
     Raises:
         TableError: A named column is absent, the table has too few rows or no inputs, the target is missing
             in places, constant or does not fit the task, or inputs are empty, infinite, or text that cannot
             be categories (identifiers, free text, numbers with a few words among them): all of these in one message.
-        ValueError: `task` is neither of the two.
     """
-    if task not in {None, "regression", "classification"}:
-        raise ValueError(f'`task` must be "regression" or "classification", got {task!r}')
+    known, drop, categories = reading.known, reading.drop, reading.categories
     check_unique(list(frame.columns))
     check_present(frame.columns, [target, *drop, *categories])
     names = [name for name in frame.columns if name not in {target, *drop, *known}]
@@ -84,10 +72,10 @@ def infer_schema(
     if len(frame) < _MIN_ROWS:
         rows = f"{len(frame)} row{'s' if len(frame) != 1 else ''}"
         raise TableError(f"the table has {rows}: add some, at least {_MIN_ROWS} are needed")
-    goal = _ends_target(target, frame[target], known) if known else _infer_target(target, frame[target], task)
-    goal = replace(goal, sought=_sought(goal, frame[target], positive))
+    goal = _ends_target(target, frame[target], known) if known else _infer_target(target, frame[target], reading.task)
+    goal = replace(goal, sought=_sought(goal, frame[target], reading.positive))
     columns = in_one_message(
-        lambda name: _infer_column(name, frame[name], dates, name in categories),
+        lambda name: _infer_column(name, frame[name], reading),
         names,
         ending="Mend these, or leave columns out with --drop and their names.",
     )
@@ -116,14 +104,14 @@ def _renewed(column: Column, cells: pd.Series) -> Column:
     return replace(column, categories=common(labels) if OTHERS in column.categories else ordered(labels))
 
 
-def _infer_column(name: str, column: pd.Series, dates: Order | None, is_category: bool) -> Column:
+def _infer_column(name: str, column: pd.Series, reading: Reading) -> Column:
     if name.startswith("Unnamed: "):
         raise TableError(f"column {name!r} has no name (a saved row index?): name it or {drop_it(name)}")
     if column.isna().all():
         raise TableError(f"column {name!r} is missing in every row: fill it or {drop_it(name)}")
-    if is_category:
+    if name in reading.categories:
         return CategoryColumn(name, categories_of(name, column, are_names=True))
-    if (order := _date_order(name, column, dates)) is not None:
+    if (order := _date_order(name, column, reading.dates)) is not None:
         result = MeasuredColumn(name=name, kind="date", order=order)
         outside = np.isnan(result.axis.read(column)) & column.notna().to_numpy()
         refuse(name, column, outside, "no day of the calendar from {} to {}".format(*YEARS))

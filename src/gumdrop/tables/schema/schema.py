@@ -184,9 +184,9 @@ class TableSchema:
         check_present(frame.columns, self.names)
         x = np.zeros((len(frame), self.num_features), dtype=np.float32)
 
-        def encode(column_and_place: tuple[Column, slice]) -> Odd:
-            column, place = column_and_place
-            return column.encode(frame[column.name], x[:, place])
+        def encode(column_and_group: tuple[Column, slice]) -> Odd:
+            column, group = column_and_group
+            return column.encode(frame[column.name], x[:, group])
 
         codes = in_one_message(encode, zip(self.columns, self.groups, strict=True))
         missing, unseen, outside = (

@@ -90,8 +90,8 @@ class Classification(TableTask[ClassificationPrediction]):
         order = np.random.default_rng(seed).permutation(len(encoded))
         order = order[np.argsort(encoded[order], kind="stable")]
         order = order[np.bincount(encoded)[encoded[order]] > 1]
-        places = (np.arange(count) + 0.5) * len(order) / count
-        return np.asarray(order[np.unique(places.astype(int))])
+        positions = (np.arange(count) + 0.5) * len(order) / count
+        return np.asarray(order[np.unique(positions.astype(int))])
 
     def measures(self, coverage: float, unit: str, num_samples: int) -> dict[str, Measure]:
         """Accuracy, log likelihood, and calibration error."""

@@ -98,27 +98,27 @@ def _read(name: str) -> str:
     return (STATIC / name).read_text(encoding="utf-8")
 
 
-def write_site(place: str | os.PathLike[str], *, runs: Sequence[Run] = ()) -> Path:
+def write_site(path: str | os.PathLike[str], *, runs: Sequence[Run] = ()) -> Path:
     """Return the file to look at: the page as one file if its name ends in .html, else as files into a folder of ours.
 
     Raises:
         ValueError: If something else is there.
     """
-    place = Path(place)
-    index, contents = place, {}
-    if place.suffix.lower() in (".html", ".htm"):
+    path = Path(path)
+    index, contents = path, {}
+    if path.suffix.lower() in (".html", ".htm"):
         mark = b"<title>gumdrop explore</title>"
-        if place.exists() and not (place.is_file() and mark in place.read_bytes()):
-            raise ValueError(f"{place} is something else than this page; name another file with --out")
-        contents[place] = _page(runs)
+        if path.exists() and not (path.is_file() and mark in path.read_bytes()):
+            raise ValueError(f"{path} is something else than this page; name another file with --out")
+        contents[path] = _page(runs)
     else:
-        if place.exists() and not place.is_dir():
-            raise ValueError(f"{place} is a file; name a folder with --out")
-        if place.is_dir() and any(place.iterdir()) and not (place / MARK).is_file():
-            raise ValueError(f"{place} holds something that is not this page; name another folder with --out")
-        index = place / "index.html"
-        contents[place / MARK] = b"Written by `gumdrop explore --out`, which may write it again.\n"
-        contents |= {place / name: content for name, content in page_files(runs).items()}
+        if path.exists() and not path.is_dir():
+            raise ValueError(f"{path} is a file; name a folder with --out")
+        if path.is_dir() and any(path.iterdir()) and not (path / MARK).is_file():
+            raise ValueError(f"{path} holds something that is not this page; name another folder with --out")
+        index = path / "index.html"
+        contents[path / MARK] = b"Written by `gumdrop explore --out`, which may write it again.\n"
+        contents |= {path / name: content for name, content in page_files(runs).items()}
     for path, content in contents.items():
         with replacing(path, "wb") as file:
             file.write(content)

@@ -55,15 +55,15 @@ def error_by_uncertainty(
     """Error in groups of rows, from the most to the least certain; what the model expects is a dash on each bar."""
     ax = axes_or_new(ax)
     height = grouped_error(uncertainty, error, summary=summary)
-    place = np.arange(1, height.size + 1)
+    position = np.arange(1, height.size + 1)
     if chance is not None:
         ax.axhspan(*chance, color=INK, alpha=0.12, linewidth=0)
-    ax.bar(place, height, 0.68, color=BLUE)
+    ax.bar(position, height, 0.68, color=BLUE)
     if expected is not None:
         own = grouped_error(uncertainty, expected, summary=summary)
-        ax.hlines(own, place - 0.42, place + 0.42, color=ORANGE, linewidth=2.4)
-    ends = {1: "surest", place.size: "least sure"}
-    ax.set_xticks(place, [ends.get(int(i), "") for i in place])
+        ax.hlines(own, position - 0.42, position + 0.42, color=ORANGE, linewidth=2.4)
+    ends = {1: "surest", position.size: "least sure"}
+    ax.set_xticks(position, [ends.get(int(i), "") for i in position])
     ax.yaxis.set_major_formatter(PERCENT if summary == "mean" else Amounts())
     dress(ax, "test rows in equal groups", label).grid(visible=False, axis="x")
     return ax
@@ -137,10 +137,10 @@ def _frame(ax: Axes | None, x: np.ndarray, y: np.ndarray) -> Axes:
     return ax
 
 
-def _mean(ax: Axes, place: float, residuals: np.ndarray) -> None:
+def _mean(ax: Axes, position: float, residuals: np.ndarray) -> None:
     """The mean of some rows, with its 95 % interval."""
     half = 1.96 * residuals.std(ddof=1) / np.sqrt(len(residuals)) if len(residuals) > 1 else 0.0
-    ax.errorbar(place, residuals.mean(), half, color=ORANGE, marker="D", markersize=4.5, linewidth=1.8, zorder=4)
+    ax.errorbar(position, residuals.mean(), half, color=ORANGE, marker="D", markersize=4.5, linewidth=1.8, zorder=4)
 
 
 def effect_of_number(
@@ -177,10 +177,10 @@ def effect_of_category(
     """Mean prediction for each category, with bars of two epistemic standard deviations."""
     ax = axes_or_new(ax, SMALL)
     round_ticks(ax.yaxis, 4, PERCENT if shares else None)
-    place = np.arange(len(labels))
+    position = np.arange(len(labels))
     bars = 2 * np.asarray(epistemic, dtype=float)
-    ax.errorbar(place, mean, bars, fmt="none", ecolor=ORANGE, elinewidth=5, alpha=0.4)
-    ax.plot(place, mean, "o", color=BLUE, markersize=4.5)
+    ax.errorbar(position, mean, bars, fmt="none", ecolor=ORANGE, elinewidth=5, alpha=0.4)
+    ax.plot(position, mean, "o", color=BLUE, markersize=4.5)
     _name_categories(ax, labels)
     ax.margins(x=0.15)
     return dress(ax, shortened_text(name, 26), shortened_text(label, 22))

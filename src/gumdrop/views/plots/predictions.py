@@ -51,9 +51,9 @@ def confusion(
     """Rows of each true class by predicted class: right ones on the diagonal, shaded by share of the class."""
     ax = axes_or_new(ax)
     names = list(dict.fromkeys([*classes, *observed, *predicted]))
-    place = {name: i for i, name in enumerate(names)}
+    index = {name: i for i, name in enumerate(names)}
     counts = np.zeros((len(names), len(names)))
-    np.add.at(counts, ([place[o] for o in observed], [place[p] for p in predicted]), 1)
+    np.add.at(counts, ([index[o] for o in observed], [index[p] for p in predicted]), 1)
     share = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
     row, column = np.nonzero(counts)
     shade = np.where(row == column, share[row, column], np.sqrt(share[row, column]))  # a few mistakes must show
@@ -94,11 +94,11 @@ def predicted_against_observed(
     inside = (low <= truth) & (truth <= high)
     ends = [min(truth.min(), guess.min()), max(truth.max(), guess.max())]
     ax.plot(ends, ends, color=INK, linewidth=1, alpha=0.55, zorder=1)
-    place = truth + set_apart(truth)
+    position = truth + set_apart(truth)
     width = 1.2 if len(pick) <= 120 else 0.8
     for rows, colour, marker, gid in ((inside, BLUE, "o", "inside"), (~inside, ORANGE, "D", "outside")):
-        ax.vlines(place[rows], low[rows], high[rows], color=colour, alpha=0.3, linewidth=width, zorder=2)
-        points = ax.scatter(place[rows], guess[rows], s=14, c=colour, marker=marker, linewidths=0, zorder=3)
+        ax.vlines(position[rows], low[rows], high[rows], color=colour, alpha=0.3, linewidth=width, zorder=2)
+        points = ax.scatter(position[rows], guess[rows], s=14, c=colour, marker=marker, linewidths=0, zorder=3)
         points.set_gid(gid)
     long = np.ptp(truth) < abs(truth).max() / 100  # such as times: labels need all digits
     for axis in (ax.xaxis, ax.yaxis):
@@ -211,11 +211,11 @@ def shares_by_bin(
     names: Sequence[str], before: ArrayLike, now: ArrayLike, *, column: str, ax: Axes | None = None
 ) -> Axes:
     """Shares of the rows in each bin of a column, in two tables."""
-    place = np.arange(len(names))
+    position = np.arange(len(names))
     ax = axes_or_new(ax, (3.75, 1.1 + 0.27 * len(names)))
-    ax.barh(place - 0.2, np.asarray(before, float), height=0.36, color=INK, alpha=0.35, label="training")
-    ax.barh(place + 0.2, np.asarray(now, float), height=0.36, color=PALETTE[3], label="here")
-    ax.set_yticks(place, [shortened_text(name, 24) for name in names], parse_math=False)
+    ax.barh(position - 0.2, np.asarray(before, float), height=0.36, color=INK, alpha=0.35, label="training")
+    ax.barh(position + 0.2, np.asarray(now, float), height=0.36, color=PALETTE[3], label="here")
+    ax.set_yticks(position, [shortened_text(name, 24) for name in names], parse_math=False)
     ax.set_ylim(len(names) - 0.4, -1.6)  # room for the legend; the first bin is at the top
     ax.xaxis.set_major_locator(MaxNLocator(4))
     ax.xaxis.set_major_formatter(PERCENT)

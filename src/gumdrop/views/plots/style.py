@@ -83,10 +83,10 @@ def dress(ax: Axes, xlabel: str, ylabel: str) -> Axes:
     return ax
 
 
-def add_legend(ax: Axes, **place: Any) -> Axes:
+def add_legend(ax: Axes, **options: Any) -> Axes:
     """Add a legend if there is something to tell apart, where there is room or at a place."""
     if ax.get_legend_handles_labels()[0]:
-        texts = ax.legend(frameon=False, fontsize=SIZE, labelcolor=INK, handlelength=1.8, **place).get_texts()
+        texts = ax.legend(frameon=False, fontsize=SIZE, labelcolor=INK, handlelength=1.8, **options).get_texts()
         for text in texts:
             text.set_parse_math(False)
     return ax

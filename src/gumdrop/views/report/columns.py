@@ -146,8 +146,8 @@ def _judged(groups: list[Group]) -> list[GroupView]:
 def _residuals(results: FitResults, test: TestRows) -> list[Markup]:
     """A figure for each column whose cells are known."""
     row = test.columns["row"].astype(int).tolist()
-    place = {each: i for i, each in enumerate(row)}
-    at = np.array([place.get(each, -1) for each in results.columns.cell_rows], dtype=int)
+    index = {each: i for i, each in enumerate(row)}
+    at = np.array([index.get(each, -1) for each in results.columns.cell_rows], dtype=int)
     residual = (test.columns["observed"] - test.columns["mean"]) / np.maximum(test.uncertainty, 1e-300)
     figures = [_figure(k, cells, at, residual, row) for k, cells in enumerate(results.columns.cells[:4])]
     return [figure for figure in figures if figure is not None]
@@ -167,11 +167,11 @@ def _figure(key: int, cells: Cells, at: np.ndarray, residual: np.ndarray, row: l
         return None
     ax = plots.residuals_by_number(values[kept], residual[at[kept]], name=cells.name, dates=cells.dates)
     low, high = ax.get_ylim()
-    place = values.copy()
-    place[kept] += plots.set_apart(values[kept])
+    x = values.copy()
+    x[kept] += plots.set_apart(values[kept])
     tips: list[Tip] = [
         (
-            float(place[i]),
+            float(x[i]),
             float(np.clip(y, low, high)),
             f"row {row[at[i]]}: {_shown(cells, values[i])}, {number(y, 2)} SD",
         )

@@ -45,11 +45,11 @@ FLAT = 0.02
 
 def write_report(folder: str | os.PathLike[str], results: FitResults | None = None, *, name: str | None = None) -> Path:
     """Write `report.html` into a folder that `gumdrop fit` left, from its results; it appears whole or not at all."""
-    place = Path(folder)
-    page = render(read_results(place) if results is None else results, folder=name or place.resolve().name)
-    with replacing(place / "report.html") as file:
+    path = Path(folder)
+    page = render(read_results(path) if results is None else results, folder=name or path.resolve().name)
+    with replacing(path / "report.html") as file:
         file.write(page)
-    return place / "report.html"
+    return path / "report.html"
 
 
 def render(results: FitResults, *, folder: str = "FOLDER") -> str:

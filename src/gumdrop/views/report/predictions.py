@@ -30,10 +30,10 @@ def confusion_view(results: FitResults, test: TestRows) -> View:
     worst = mistakes[:, counts.argmax()].tolist() if counts.size else None
     names = results.target.classes
     ax = plots.confusion(pair[0].tolist(), pair[1].tolist(), names)
-    place = {name: i for i, name in enumerate(dict.fromkeys([*names, *pair.flatten().tolist()]))}
+    index = {name: i for i, name in enumerate(dict.fromkeys([*names, *pair.flatten().tolist()]))}
     cells, sizes = np.unique(pair, axis=1, return_counts=True)
     tips = [
-        (place[p] + 0.5, place[o] + 0.5, f"{size} row{'s' if size > 1 else ''} of class {o}, predicted as {p}")
+        (index[p] + 0.5, index[o] + 0.5, f"{size} row{'s' if size > 1 else ''} of class {o}, predicted as {p}")
         for (o, p), size in zip(cells.T.tolist(), sizes.tolist(), strict=True)
     ]
     picture = svg(ax, "predictions", "True class against predicted class", tips)
@@ -43,8 +43,8 @@ def confusion_view(results: FitResults, test: TestRows) -> View:
 
 def _least_found(observed: np.ndarray, predicted: np.ndarray) -> dict[str, object]:
     """The class of which the smallest share is found, and how many of its rows."""
-    names, place, counts = np.unique(observed, return_inverse=True, return_counts=True)
-    hits = np.bincount(place, weights=observed == predicted)
+    names, index, counts = np.unique(observed, return_inverse=True, return_counts=True)
+    hits = np.bincount(index, weights=observed == predicted)
     least = int((hits / counts).argmin())
     return {"name": str(names[least]), "found": int(hits[least]), "rows": int(counts[least])}
 

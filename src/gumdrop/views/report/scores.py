@@ -169,5 +169,5 @@ def _texts(name: str, values: Sequence[float | None]) -> list[str]:
     if name != LIKELIHOOD:
         return [number(value) for value in values]
     largest = max((abs(v) for v in values if v is not None), default=0) or 1
-    places = int(np.clip(2 - math.floor(math.log10(largest)), 2, 6))
-    return [DASH if v is None else f"{v:,.{places}f}".replace("-", MINUS) for v in values]
+    digits = int(np.clip(2 - math.floor(math.log10(largest)), 2, 6))
+    return [DASH if v is None else f"{v:,.{digits}f}".replace("-", MINUS) for v in values]

@@ -38,14 +38,14 @@ def with_coverage(model: TableModel, coverage: float | None) -> TableModel:
     return replace(model, coverage=coverage)
 
 
-def check_free(place: Path | None, table: Path, overwrite: bool, flag: str = "--out") -> None:
+def check_free(path: Path | None, table: Path, overwrite: bool, flag: str = "--out") -> None:
     """Refuse a file that is no file, is the table itself or lies in it, or exists and is not to be replaced."""
-    if place is None:
+    if path is None:
         return
-    check_file(place)
-    if str(table) != STDIN and place.resolve() == table.resolve():
-        raise TableError(f"{place} is the table itself; name another file with {flag}")
-    if table.resolve() in place.resolve().parents:
-        raise TableError(f"{place} would be a file of the table itself; name another one with {flag}")
-    if place.exists() and not overwrite:
-        raise TableError(f"{place} exists already; name another file with {flag}, or add --overwrite")
+    check_file(path)
+    if str(table) != STDIN and path.resolve() == table.resolve():
+        raise TableError(f"{path} is the table itself; name another file with {flag}")
+    if table.resolve() in path.resolve().parents:
+        raise TableError(f"{path} would be a file of the table itself; name another one with {flag}")
+    if path.exists() and not overwrite:
+        raise TableError(f"{path} exists already; name another file with {flag}, or add --overwrite")

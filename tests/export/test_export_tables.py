@@ -22,7 +22,7 @@ from gumdrop.tables import load_table_model, read_table
 from gumdrop.tables.fitting.fit import fit_table
 from gumdrop.tables.prediction import predict_frame
 from gumdrop.tables.reading.declared import Reading
-from gumdrop.tables.reading.spelling import MISSING_SPELLINGS, spelled_numbers
+from gumdrop.tables.reading.spelling import MISSING_SPELLINGS, Mark, spelled_numbers
 from gumdrop.tables.reading.times import parse_dates
 from gumdrop.tables.schema.columns import CategoryColumn, MeasuredColumn
 from gumdrop.tables.schema.schema import TableSchema, Target
@@ -101,8 +101,8 @@ def test_dates_are_encoded_bit_for_bit(parts) -> None:
 
 
 def served_with(column, decimal=None, unit=None):
-    served, units = object.__new__(serving.ServedModel), {column.name: unit} if unit else {}
-    served.metadata = {"schema": TableSchema((column,), Target("price", "regression"), decimal, units).to_json()}
+    served, marks = object.__new__(serving.ServedModel), {column.name: Mark(unit=unit)} if unit else {}
+    served.metadata = {"schema": TableSchema((column,), Target("price", "regression"), decimal, marks).to_json()}
     return served
 
 
@@ -119,13 +119,19 @@ def served_with(column, decimal=None, unit=None):
                 "2024-02",
                 "2024-Q3",
                 "2024 Q1",
+                "Q3 2024",
+                "2024/02",
+                "2/2024",
+                "11-2024",
+                "2024-03-01 12:05 AM",
+                "2024-03-01 1:05:07 p.m. Z",
                 "2024-W08",
                 "20240229",
                 "20240229.0",
             ],
         ),
         ("day-first", ["31.1.2024", "1/2/2024 7:05", "2024-01-02", "01-02-2024 00:30:59 +05:30"]),
-        ("month-first", ["1/31/2024", "1/2/2024 17:05:09", "2024-01-02T00:00-0330"]),
+        ("month-first", ["1/31/2024", "1/2/2024 17:05:09", "3/31/2024 12:00:00 PM", "2024-01-02T00:00-0330"]),
     ],
 )
 def test_serving_reads_dates_as_training_does(order, texts) -> None:
@@ -137,7 +143,15 @@ def test_serving_reads_dates_as_training_does(order, texts) -> None:
     assert {day.item() for day in served.encode([{"sold": value} for value in kinds])} == {19782.75}
     assert served.encode([{"sold": stamp.date()}]) == 19782
     assert np.isnan(served.encode([{"sold": pd.NaT}, {"sold": "?"}, {"sold": None}])).all()
-    for text in ("30.2.2024", "13/13/2024", "1/2/24", "19782.75", "2024-01-02 25:00", "31.12.2024x"):
+    for text in (
+        "30.2.2024",
+        "13/13/2024",
+        "1/2/24",
+        "19782.75",
+        "2024-01-02 25:00",
+        "2024-01-02 13:00 PM",
+        "31.12.2024x",
+    ):
         with pytest.raises(serving.ServingError, match=f"'sold' has '{text}', which is not a date .* its {order[:3]}"):
             served.encode([{"sold": text}])
 
@@ -168,8 +182,8 @@ def test_serving_reads_numbers_as_training_does(decimal, unit, texts) -> None:
     served = served_with(MeasuredColumn(name="size", kind="number", **DAYS), decimal, unit)
     got = served.encode([{"size": text} for text in texts])[:, 0]
     np.testing.assert_array_equal(got, spelled_numbers(pd.Series(texts), decimal))
-    assert served.encode([{"size": 1.234}, {"size": "1.5"}, {"size": np.float64(2)}])[:, 0].tolist() == [1.234, 1.5, 2]
-    for strange in ("1,2,3", "5x", "5 m", "$5"):
+    assert served.encode([{"size": 1.234}, {"size": np.float64(2)}])[:, 0].tolist() == [1.234, 2]
+    for strange in ("1,2,3", "5x", "5 m", "$5", "1.5" if decimal == "," else "1,5"):
         with pytest.raises(serving.ServingError, match=f"'{re.escape(strange)}', which is not a number in {unit}"):
             served.encode([{"size": strange}])
 
@@ -278,6 +292,14 @@ def test_serving_needs_numpy_and_onnxruntime_alone(place, tmp_path) -> None:
     done = serve(place / "price.onnx", tmp_path / "short.csv")
     assert (done.returncode, done.stderr) == (1, "error: a row has no column 'colour'; it has size\n")
     assert serve(place / "price.onnx").stderr.startswith("usage:")
+
+
+def test_serving_reads_a_table_as_predict_does() -> None:
+    rows = serving.read_rows(io.StringIO("size ; colour\n1,5; red\n\n;\n"))
+    assert rows == [{"size": "1,5", "colour": "red"}, {"size": "", "colour": ""}]
+    for line in ("1,2,3", "1"):
+        with pytest.raises(serving.ServingError, match=f"line 2 has {len(line.split(','))} cells, its header 2"):
+            serving.read_rows(io.StringIO(f"size,colour\n{line}\n"))
 
 
 RUNTIME = """

@@ -365,6 +365,16 @@ def test_nested_tensors_are_given_up_for_converted_layers_only():
     assert [part.use_nested_tensor for part in model] == [True, False]
 
 
+def test_a_model_that_was_not_run_drops_the_heads_of_its_first_prediction():
+    x = torch.randn(BATCH, TIME, WIDTH)
+    model = gd.learn_dropout(encoder_layer(dropout=0.5), plain_dropout="learn", p=0.4)
+    new, used = (copy.deepcopy(model) for _ in range(2))
+    used.train()(x)
+    draws = [torch.stack(list(gd.sample(each, x, num_samples=8, seed=0))) for each in (new, new, used)]
+    torch.testing.assert_close(draws[0], draws[1])
+    torch.testing.assert_close(draws[0], draws[2])
+
+
 def test_whole_transformer():
     model = nn.Transformer(WIDTH, HEADS, 1, 1, 8, dropout=0.2, batch_first=True)
     gd.learn_dropout(model, p=0.1)

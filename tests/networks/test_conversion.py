@@ -112,6 +112,8 @@ def test_layers_that_are_what_they_seem_are_converted():
         tag = "runs PyTorch's forward"
 
     lazy = nn.Sequential(nn.LazyLinear(8), nn.LazyConv1d(2, 1))
+    with pytest.raises(ValueError, match="layers without a size yet, such as LazyLinear: run it once"):
+        gd.sample(gd.learn_dropout(nn.Sequential(nn.LazyLinear(4), nn.Linear(4, 2)), include=["1"]), torch.randn(3, 7))
     lazy(torch.randn(3, 4, 5))
     assert list(gd.dropout_rates(gd.learn_dropout(lazy))) == ["0", "1"]
     assert list(gd.dropout_rates(gd.learn_dropout(Named(8, 4)))) == ["ih_l0"]

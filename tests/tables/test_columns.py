@@ -113,7 +113,10 @@ def test_numbers_of_the_dtype_category_are_categories_and_such_a_target_is_class
         (["1970-01-11T02:00+02:00"], "year-first", 10),
         (["1970-01-11 06:00:00+00"], "year-first", 10.25),  # as databases write it
         (["1970-02", "1970-11"], "year-first", 31),
-        (["1970-Q2", "1970Q1", "1970 Q4"], "year-first", 90),
+        (["1970-Q2", "1970Q1", "1970 Q4", "Q1 1971"], "year-first", 90),
+        (["2/1970", "11-1970", "1970/01"], "year-first", 31),
+        (["1970-01-11 12:00 AM", "1970-02-01 12:30 pm"], "year-first", 10),
+        (["1/11/1970 6:00:00 P.M.", "1/25/1970 9:15 am"], "month-first", 10.75),
         (["1970-W02", "1970W53"], "year-first", 4),  # the Monday
         ([19700111, 20240229, 19991231], "year-first", 10),
         (["11.1.1970"], "day-first", 10),
@@ -137,8 +140,9 @@ def test_dates_are_read(cells, order, day) -> None:
         ["2024", "2025"],
         ["2011-12", "2012-13"],
         ["1.5.6"],
-        ["may 2024"],
+        ["may be 2024"],
         ["2024-01-01", "soon"],
+        ["1-4000", "2-5000"],
         [None],
         ["1971-W53"],
         [19700111, 20240229],
@@ -149,6 +153,25 @@ def test_dates_are_read(cells, order, day) -> None:
 )
 def test_what_is_no_date_is_not_taken_for_one(cells) -> None:
     assert order_of(pd.Series(cells, dtype=object if isinstance(cells[0], str | None) else float)) is None
+
+
+@pytest.mark.parametrize(
+    "cells", [["Jan 2024", "may 2024"], ["Sep-23"], ["Feb. '24"], ["31 Jan 2024"], ["March 3, 2024"]]
+)
+def test_dates_with_named_months_are_refused(cells) -> None:
+    assert order_of(pd.Series(cells)).why == "the month is a name"
+
+
+def test_a_cell_that_is_no_date_among_many_is_named() -> None:
+    frame = dated(np.arange(24))
+    frame.loc[[0, 7], "sold"] = "unknown"
+    words = "'sold' holds dates such as '2020-01-02 00:00', but 'unknown' is none: correct it or leave the cell blank"
+    with pytest.raises(TableError, match=words):
+        infer_schema(frame, "y")
+
+
+def test_hours_beyond_12_have_no_half() -> None:
+    assert np.isnan(parse_dates(pd.Series(["2024-01-02 13:00 PM", "2024-01-02 0:30 AM"]), "year-first")).all()
 
 
 def dated(days, **columns):

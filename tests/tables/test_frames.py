@@ -60,7 +60,10 @@ def test_a_frame_is_read_as_its_csv_file(tmp_path) -> None:
 def test_numbers_in_another_unit_than_those_of_training_are_refused(tmp_path, unit, known) -> None:
     train = pd.DataFrame({"weight": [f"{i} {unit}" for i in range(20)], "size": "5 m", "y": range(20)})
     table = read_table(train)
-    assert table.units == {**({"weight": unit} if unit else {}), "size": "m"}
+    assert {name: mark.unit for name, mark in table.marks.items() if mark.unit} == {
+        **({"weight": unit} if unit else {}),
+        "size": "m",
+    }
     schema = read_data(train, "y", Reading(drop=("size",)), FitSettings()).schema
     schema = TableSchema.from_json(schema.to_json())
     for same in (f"7 {unit}", "7", "7.0"):
@@ -70,6 +73,24 @@ def test_numbers_in_another_unit_than_those_of_training_are_refused(tmp_path, un
     for new in (tmp_path / "new.csv", {"weight": ["7 lb"]}):
         with pytest.raises(TableError, match=f"'weight' are in lb, such as '7 lb', and those of training {known}"):
             read_table(new, **schema.reading)
+
+
+def test_a_cell_is_read_alike_whatever_the_other_rows_are(tmp_path) -> None:
+    sizes, prices = [f"{i / 7:.3f}" for i in range(1, 21)], [f"{i},5 €" for i in range(20)]
+    counts = [1000 * i for i in range(20)]
+    frame = pd.DataFrame({"size": sizes, "price": prices, "count": counts, "y": range(20)})
+    frame.to_csv(tmp_path / "train.csv", index=False, sep=";")
+    schema = read_data(tmp_path / "train.csv", "y", Reading(), FitSettings()).schema
+    reading = TableSchema.from_json(schema.to_json()).reading
+    for rows in ("1.234;1,5;1.234", "1.234;1,5;1.234\n0.567;2;20"):
+        (tmp_path / "new.csv").write_text(f"size;price;count\n{rows}\n")
+        assert read_table(tmp_path / "new.csv", **reading).frame.iloc[0].tolist() == [1.234, 1.5, 1234]
+    for name, cell in (("price", "1.5 €"), ("count", "0.5")):
+        (tmp_path / "new.csv").write_text(f"{name}\n{cell}\n")
+        with pytest.raises(
+            TableError, match=f"'{name}', such as '{cell}', have the decimal mark '.', and those of tra"
+        ):
+            read_table(tmp_path / "new.csv", **reading)
 
 
 def test_frames_of_other_libraries_are_read() -> None:

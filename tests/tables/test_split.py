@@ -84,7 +84,7 @@ def test_a_table_of_ones_own_tests(table, tmp_path) -> None:
     np.testing.assert_array_equal(data.x[data.test], alone.x)
     values = data.part(data.test)[1].squeeze(1).numpy() * data.schema.target.std + data.schema.target.mean
     np.testing.assert_allclose(values, later["price"].dropna(), rtol=1e-5)
-    assert "later.csv: 1 of 30 rows have no 'price' and are left out" in data.notes
+    assert "later.csv: 1 of 30 rows have no 'price' (blank, NA, None and the like) and are left out" in data.notes
     assert any(note.startswith("later.csv: categories of 'colour'") for note in data.notes)
     assert data.schema == read(table, test=str(tmp_path / "later.csv")).schema
 

@@ -19,7 +19,7 @@ from gumdrop.tables.info import _what, rates_in_words
 from gumdrop.tables.model_file import checksum_of, save_model
 from gumdrop.tables.prediction import predict_frame
 from gumdrop.tables.reading.declared import Reading
-from gumdrop.tables.results import Rate
+from gumdrop.tables.results import Rate, read_results
 from gumdrop.tables.schema.inference import infer_schema
 from gumdrop.tables.schema.schema import Target
 from gumdrop.tables.scoring import mean_record, shown
@@ -161,6 +161,19 @@ def test_the_class_that_is_looked_for(labels, given, sought):
         infer_schema(frame, "y", Reading(positive="maybe"))
 
 
+@pytest.mark.parametrize("spelled", [["0.0", "1.0"], ["Yes", "YES", "no"], ["1.50", "x"], ["10%", "20%"]])
+def test_classes_are_observed_as_they_are_predicted_however_they_are_spelled(tmp_path, spelled) -> None:
+    labels = [spelled[i % len(spelled)] for i in range(40)]
+    settings = FitSettings(hidden=(4,), num_members=1, epochs=1, num_samples=4, compare=False)
+    (tmp_path / "t.csv").write_text("x,y\n" + "".join(f"{i},{label}\n" for i, label in enumerate(labels)))
+    fit_table(tmp_path / "t.csv", "y", tmp_path / "run", reading=Reading(task="classification"), settings=settings)
+    written = pd.read_csv(tmp_path / "run" / "predictions.csv", dtype=str)
+    results = read_results(tmp_path / "run")
+    assert {*results.test.observed} <= {*load_table_model(tmp_path / "run").schema.target.classes}
+    assert written["observed"].tolist() == results.test.observed
+    assert np.mean(written["observed"] == written["prediction"]) == results.scores[0].values["accuracy"]
+
+
 def test_the_probability_of_the_rarer_class_is_scored_as_a_ranking(classification) -> None:
     ranking = json.loads((classification / "run" / "results.json").read_text())["ranking"]
     written = pd.read_csv(classification / "run" / "predictions.csv")
@@ -281,7 +294,7 @@ def test_rows_without_a_target_are_left_out_and_rows_keep_their_numbers(tmp_path
     frame.to_csv(tmp_path / "gaps.csv", index=False)
     notes: list[str] = []
     fit_table(tmp_path / "gaps.csv", "price", tmp_path / "run", reading=NO_GRADE, settings=ALONE, notify=notes.append)
-    assert "30 of 120 rows have no 'price' and are left out" in notes
+    assert "30 of 120 rows have no 'price' (blank, NA, None and the like) and are left out" in notes
     tested = pd.read_csv(tmp_path / "run" / "predictions.csv")
     np.testing.assert_allclose(tested["observed"], frame["price"].iloc[tested["row"] - 1])
 

@@ -30,8 +30,8 @@ _DECIMAL = re.compile(r"[+-]?\d*\.\d+")
 _YES_NO = ({"true", "false"}, {"yes", "no"}, {"y", "n"}, {"t", "f"})
 _SPACES = re.compile(r"[\s'’]")
 _MARKS = "$€£¥%"
-_YEAR_MONTH = re.compile(r"\d{4}-(?:0[1-9]|1[0-2])")
-_QUARTER = re.compile(r"(\d{4})[- ]?Q([1-4])")
+_YEAR_MONTH = re.compile(r"(\d{4})[-/](0[1-9]|1[0-2])|(0?[1-9]|1[0-2])[-/]((?:19|20)\d\d)")
+_QUARTER = re.compile(r"(\d{4})[- ]?Q([1-4])|Q([1-4])[- /]?(\d{4})")
 _WEEK = re.compile(r"\d{4}-?W\d\d")
 _COMPACT = re.compile(r"(\d{4})(\d\d)(\d\d)(?:\.0)?")
 _YEAR, _MONTH, _DAY = r"(?P<year>\d{4})", r"(?P<month>\d\d?)", r"(?P<day>\d\d?)"
@@ -40,8 +40,11 @@ _ORDERS = {
     "day-first": (_DAY, _MONTH, _YEAR),
     "month-first": (_MONTH, _DAY, _YEAR),
 }
-_TIME = r"(?:[ T]+(?P<hour>\d\d?):(?P<minute>\d\d)(?::(?P<second>\d\d)(?:[.,]\d+)?)?\s*(?P<zone>Z|[+-]\d\d(:?\d\d)?)?)?"
+_HALF = r"(?:\s*(?P<half>[AaPp])\.?[Mm]\.?)?"
+_SECOND = r"(?::(?P<second>\d\d)(?:[.,]\d+)?)?"
+_TIME = rf"(?:[ T]+(?P<hour>\d\d?):(?P<minute>\d\d){_SECOND}{_HALF}\s*(?P<zone>Z|[+-]\d\d(:?\d\d)?)?)?"
 _DATES = {order: re.compile(rf"{a}([-/.]){b}\2{c}{_TIME}") for order, (a, b, c) in _ORDERS.items()}
+_PARTS = ("year", "month", "day", "hour", "minute", "second")
 # fmt: off
 _NAMES = {
     "month": ["january", "february", "march", "april", "may", "june", "july", "august", "september", "october",
@@ -150,11 +153,13 @@ def _code(column: Mapping[str, Any], row: Mapping[str, Any], schema: Mapping[str
             return _days(text, column["order"])
         if kind == "cycle":
             return _on_cycle(text, column["cycle"])
-        unit = schema.get("units", {}).get(name, "")
-        number = _number(text, unit, schema["decimal"] if isinstance(value, str) else None)
+        mark = schema.get("marks", {}).get(name, {})
+        unit, decimal = mark.get("unit", ""), mark.get("decimal") or schema["decimal"]
+        number = _number(text, unit, decimal if isinstance(value, str) else None)
     except ValueError as error:
         what = f"date with its {column['order'].replace('-', ' ')}" if kind == "date" else column.get("cycle", "number")
         what += f" in {unit}" if kind == "number" and unit else ""
+        what += f" with the decimal mark '{decimal}'" if kind == "number" and decimal else ""
         raise ServingError(f"column {name!r} has {text!r}, which is not a {what}") from error
     if not np.isfinite(number):
         raise ServingError(f"column {name!r} has {text!r}, which is not finite")
@@ -174,10 +179,10 @@ def _place(categories: Sequence[str], text: str) -> float:
 
 def _days(text: str, order: str) -> float:
     """Read a date as days since 1970-01-01, in UTC where it has an offset; of months, quarters and weeks the first."""
-    if _YEAR_MONTH.fullmatch(text):
-        text = f"{text}-01"
+    if first := _YEAR_MONTH.fullmatch(text):
+        text = f"{first[1] or first[4]}-{first[2] or first[3]}-01"
     elif quarter := _QUARTER.fullmatch(text):
-        text = f"{quarter[1]}-{3 * int(quarter[2]) - 2:02}-01"
+        text = f"{quarter[1] or quarter[4]}-{3 * int(quarter[2] or quarter[3]) - 2:02}-01"
     elif compact := _COMPACT.fullmatch(text):
         text = "-".join(compact.groups())
     elif _WEEK.fullmatch(text):
@@ -185,8 +190,9 @@ def _days(text: str, order: str) -> float:
     match = _DATES["year-first"].fullmatch(text) or _DATES[order].fullmatch(text)
     if match is None:
         raise ValueError(text)
-    parts = (int(match[part] or 0) for part in ("year", "month", "day", "hour", "minute", "second"))
-    iso = "{:04}-{:02}-{:02}T{:02}:{:02}:{:02}".format(*parts)
+    year, month, day, hour, minute, second = (int(match[part] or 0) for part in _PARTS)
+    hour = _of_day(hour, match["half"])
+    iso = f"{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}"
     return (datetime.fromisoformat(iso + (match["zone"] or "Z")) - datetime(1970, 1, 1, tzinfo=UTC)) / timedelta(days=1)
 
 
@@ -199,20 +205,25 @@ def _on_cycle(text: str, cycle: str) -> float:
     match = _CLOCK.fullmatch(text)
     if match is None:
         raise ValueError(text)
-    hour, half = int(match[1]), (match[4] or "").casefold()
+    return _of_day(int(match[1]), match[4]) + int(match[2]) / 60 + float((match[3] or "0").replace(",", ".")) / 3600
+
+
+def _of_day(hour: int, half: str | None) -> int:
+    """Count an hour from midnight, with a or p where there is one for am and pm."""
     if hour > 23 or (half and not 1 <= hour <= 12):
-        raise ValueError(text)
-    hour = hour % 12 + 12 * (half == "p") if half else hour
-    return hour + int(match[2]) / 60 + float((match[3] or "0").replace(",", ".")) / 3600
+        raise ValueError(hour)
+    return hour % 12 + 12 * (half in "pP") if half else hour
 
 
 def _number(text: str, unit: str, decimal: str | None) -> float:
-    """Read a number with the unit and the decimal mark of training; 1.234 is a thousand and more with a comma."""
+    """Read a number with the unit and the decimal mark of training: with a comma 1.234 is 1234, and 1.5 is none."""
     text = _SPACES.sub("", text).replace("\u2212", "-")
     text = text.replace(unit, "", 1) if unit in _MARKS else text.removesuffix(unit)
     thousands = "." if decimal == "," else ","
     if decimal and re.fullmatch(rf"[+-]?([1-9]\d{{0,2}}([{thousands}]\d{{3}})+|\d*)([{decimal}]\d*)?", text):
         text = text.replace(thousands, "").replace(decimal, ".")
+    elif decimal == "," and "." in text:
+        raise ValueError(text)
     return float(text)
 
 
@@ -221,6 +232,22 @@ def _label(text: str) -> str:
     if _INTEGER.fullmatch(text):
         return str(int(text.split(".")[0]))
     return repr(float(text)) if _DECIMAL.fullmatch(text) else text
+
+
+def read_rows(file: TextIO) -> list[dict[str, str]]:
+    """Read a table with a header line and commas, semicolons or tabs; a row of another width is refused."""
+    separator = max(",;\t", key=file.readline().count)
+    file.seek(0)
+    reader = csv.reader(file, delimiter=separator, skipinitialspace=True)
+    names = [name.strip() for name in next(reader, [])]
+    rows = []
+    for row in reader:
+        if len(row) < 2 and not "".join(row).strip():  # a blank line
+            continue
+        if len(row) != len(names):
+            raise ServingError(f"line {reader.line_num} has {len(row)} cells, its header {len(names)}")
+        rows.append(dict(zip(names, row, strict=True)))
+    return rows
 
 
 def write_predictions(model: ServedModel, rows: Sequence[Mapping[str, Any]], file: TextIO) -> None:
@@ -241,9 +268,6 @@ if __name__ == "__main__":
         sys.exit("usage: python serving.py MODEL.onnx TABLE.csv > PREDICTIONS.csv")
     try:
         with Path(sys.argv[2]).open(encoding="utf-8-sig", newline="") as table:
-            separator = max(",;\t", key=table.readline().count)
-            table.seek(0)
-            rows = list(csv.DictReader(table, delimiter=separator, skipinitialspace=True))
-        write_predictions(ServedModel(sys.argv[1]), rows, sys.stdout)
+            write_predictions(ServedModel(sys.argv[1]), read_rows(table), sys.stdout)
     except (ServingError, OSError) as error:
         sys.exit(f"error: {error}")

@@ -34,7 +34,8 @@ def attach_heads(module: nn.MultiheadAttention, make_site: Callable[..., Concret
         module.add_module(SITE, nn.ModuleDict())
         vars(module)["forward"] = functools.partial(attention_forward, module)
     holder: Any = module.get_submodule(SITE)
-    holder["dropout"] = make_site(-3, batch_dim=0).train(module.training)
+    holder["dropout"] = site = make_site(-3, batch_dim=0).train(module.training)
+    site.use.units = module.num_heads  # without an active site PyTorch's own forward runs, which does not reach it
     module.dropout = 0.0
 
 

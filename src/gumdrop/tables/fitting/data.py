@@ -157,7 +157,7 @@ def split_and_encode(
     column = None if settings.split_by is None else split_column(frame, rows, target, settings, reading.dates)
     if column is not None and column.kind == "groups":
         reading = dataclasses.replace(reading, drop=(*reading.drop, column.name))
-    whole = dataclasses.replace(infer_schema(frame, target, reading), decimal=table.decimal, units=table.units)
+    whole = dataclasses.replace(infer_schema(frame, target, reading), decimal=table.decimal, marks=table.marks)
     other = None if settings.test is None else read_own_test(settings.test, whole)
     parts = _parts(frame, whole, column, other, settings)
     notes = [*table.notes, *without_target(known, target), *check_parts(parts, whole, frame)]

@@ -126,7 +126,7 @@ def split_column(
     else:
         order = as_dates.with_order(dates)
         if order is None:
-            raise TableError(f"`--split-by {name}`: {as_dates.why}; {as_dates.way_out}")
+            raise TableError(f"`--split-by {name}` has dates, but {as_dates.why}: {as_dates.way_out}")
         values = parse_dates(cells, order)
         refuse(name, cells, np.isnan(values), "no day of the calendar from {} to {}".format(*YEARS))
     return SplitColumn(name, kind, values, cells)

@@ -10,7 +10,15 @@ import pandas as pd
 
 from gumdrop.tables.errors import TableError, check_unique
 from gumdrop.tables.reading.source import csv_header, is_row, opened
-from gumdrop.tables.reading.spelling import MISSING_SPELLINGS, Decimal, Spelling, spelled_numbers, spelling_of, tidy
+from gumdrop.tables.reading.spelling import (
+    MISSING_SPELLINGS,
+    Decimal,
+    Mark,
+    Spelling,
+    spelled_numbers,
+    spelling_of,
+    tidy,
+)
 
 PADDED = re.compile(r"0\d+")
 ROWS_FOR_ZEROS = 1000
@@ -26,8 +34,8 @@ class Marks(NamedTuple):
     """The decimal mark; None if no number has marks."""
     notes: list[str]
     """A sentence for each column whose numbers have marks."""
-    units: dict[str, str]
-    """Units of columns that have one, currencies and per cent among them."""
+    columns: dict[str, Mark]
+    """Those of the columns that have any."""
 
 
 def read_csv(
@@ -35,7 +43,7 @@ def read_csv(
     name: str,
     decimal: Decimal | None,
     words: Collection[str] = (),
-    units: Mapping[str, str] | None = None,
+    known: Mapping[str, Mark] | None = None,
 ) -> tuple[pd.DataFrame, Marks, list[str]]:
     """Read a CSV file, words as they are spelled; also the marks of its numbers, and columns with leading zeros."""
     separator, names, padded = _survey(source, name)
@@ -52,33 +60,48 @@ def read_csv(
         integers = _integers(_parse(source, separator, names, usecols=[column], dtype=str)[column].str.strip())
         frame[column] = frame[column] if integers is None else integers
     floats = [column for column in names if frame[column].dtype == float]
-    frame, marks = read_marks(frame, [name for name in spelled if name not in words], decimal, units)
-    if marks.decimal == ",":  # then 1.234 is a thousand and more, which pandas took for a number near one
-        again = tidy(_parse(source, separator, names, usecols=floats, dtype=str)) if floats else frame[[]]
-        grouped = {c: s for c in floats if (s := _spelling(again[c])) and "," in s.decimals and not s.same}
-        read, notes = _with_numbers(again, grouped, marks.decimal)
-        frame[list(grouped)], marks = read[list(grouped)], marks._replace(notes=marks.notes + notes)
+    frame, marks = read_marks(frame, [name for name in spelled if name not in words], decimal, known)
+    floats = [name for name in floats if (known or {}).get(name, marks).decimal == ","]
+    if floats:  # then 1.234 is a thousand and more, which pandas took for a number near one
+        again = tidy(_parse(source, separator, names, usecols=floats, dtype=str))
+        spellings = {name: spelling for name in floats if (spelling := _spelling(again[name])) and not spelling.same}
+        read, notes, columns = _with_numbers(again, spellings, ",", known)
+        grouped = [name for name, mark in columns.items() if mark.decimal == ","]
+        frame[grouped] = read[grouped]
+        marks = Marks(marks.decimal, marks.notes + notes, marks.columns | columns)
     return frame, marks, [column for column in padded if column not in spelled]
 
 
 def read_marks(
-    frame: pd.DataFrame, texts: list[str], decimal: Decimal | None, units: Mapping[str, str] | None = None
+    frame: pd.DataFrame, texts: list[str], decimal: Decimal | None, known: Mapping[str, Mark] | None = None
 ) -> tuple[pd.DataFrame, Marks]:
-    """Read columns of texts whose cells are numbers with marks; refuse a unit that is not the one of training."""
+    """Read columns of texts whose cells are numbers with marks; refuse marks that are not those of training."""
     spellings = {column: _spelling(frame[column]) for column in texts}
     marked = {column: spelling for column, spelling in spellings.items() if spelling is not None}
     proven: set[Decimal] = {next(iter(each.decimals)) for each in marked.values() if len(each.decimals) == 1}
     decimal = decimal or (proven.pop() if len(proven) == 1 else None)  # where no column proves it, or some another one
-    own = {column: spelling.unit for column, spelling in marked.items() if spelling.unit}
-    for column, unit in own.items():
-        if units is not None and unit != units.get(column, unit):
-            known = f"in {units[column]}" if units[column] else "without a unit"
-            raise TableError(
-                f"numbers of column {column!r} are in {unit}, such as {frame[column].dropna().iloc[0]!r}, and those of "
-                f"training {known}: convert them, or leave the unit out where it is the same"
-            )
-    frame, notes = _with_numbers(frame, marked, decimal)
-    return frame, Marks(decimal, notes, own)
+    frame, notes, columns = _with_numbers(frame, marked, decimal, known)
+    return frame, Marks(decimal, notes, columns)
+
+
+def _check(name: str, column: pd.Series, spelling: Spelling, known: Mapping[str, Mark] | None) -> None:
+    """Refuse numbers that are written otherwise than those of training."""
+    if known is None or name not in known:
+        return
+    mark, cells = known[name], column.dropna()
+    if spelling.unit not in {"", mark.unit}:
+        raise TableError(
+            f"numbers of column {name!r} are in {spelling.unit}, such as {cells.iloc[0]!r}, and those of training "
+            f"{f'in {mark.unit}' if mark.unit else 'without a unit'}: convert them, or leave the unit out where it is "
+            "the same"
+        )
+    if mark.decimal is not None and mark.decimal not in spelling.decimals:
+        other = next(iter(spelling.decimals))
+        example = next((cell for cell in cells if other in str(cell)), cells.iloc[0])
+        raise TableError(
+            f"numbers of column {name!r}, such as {example!r}, have the decimal mark '{other}', and those of training "
+            f"'{mark.decimal}': write them as there, since 1{other}234 would be read as 1234"
+        )
 
 
 def _integers(text: pd.Series) -> Any:
@@ -94,21 +117,26 @@ def _spelling(column: pd.Series) -> Spelling | None:
 
 
 def _with_numbers(
-    frame: pd.DataFrame, marked: dict[str, Spelling], decimal: Decimal | None
-) -> tuple[pd.DataFrame, list[str]]:
-    """Read the columns whose numbers have marks, where the mark is known."""
-    notes = []
+    frame: pd.DataFrame, marked: dict[str, Spelling], decimal: Decimal | None, known: Mapping[str, Mark] | None
+) -> tuple[pd.DataFrame, list[str], dict[str, Mark]]:
+    """Read the columns whose numbers have marks, where the decimal mark is known."""
+    notes, columns = [], {}
     for name, spelling in marked.items():
-        mark = next(iter(spelling.decimals)) if len(spelling.decimals) == 1 else "." if spelling.same else decimal
+        _check(name, frame[name], spelling, known)
+        usual = known[name].decimal or decimal if known and name in known else decimal
+        mark = next(iter(spelling.decimals)) if len(spelling.decimals) == 1 else "." if spelling.same else usual
         if mark is None:
             continue
-        values = spelled_numbers(frame[name], mark)
-        texts = frame[name].dropna()
+        columns[name] = Mark(None if spelling.same else mark, spelling.unit)
+        cells = frame[name]
+        values = spelled_numbers(cells, mark)
+        frame = frame.assign(**{name: values})
+        texts = cells.dropna()
         changed = texts[pd.Series(pd.to_numeric(texts, errors="coerce"), index=texts.index).isna()]
         example = changed.index[0] if len(changed) else values.first_valid_index()
-        notes.append(f"numbers of '{name}' are read as in {frame[name].loc[example]!r} = {values.loc[example]:.12g}")
-        frame = frame.assign(**{name: values})
-    return frame, notes
+        if len(changed) or mark == ",":  # else a program reads them the same
+            notes.append(f"numbers of '{name}' are read as in {cells.loc[example]!r} = {values.loc[example]:.12g}")
+    return frame, notes, columns
 
 
 def _parse(source: Path | bytes, separator: str, names: list[str], **options: Any) -> pd.DataFrame:

@@ -2,12 +2,14 @@
 
 import re
 from collections.abc import Iterable
+from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
 import numpy as np
 import pandas as pd
 
 from gumdrop.tables.errors import MISSING
+from gumdrop.tables.plain import SPARSE
 
 MISSING_SPELLINGS = ["?", "-", ".", "na", "Na", "N.A.", "n.a.", "NONE", "none"]
 """What counts as missing, beside the spellings of pandas."""
@@ -40,6 +42,16 @@ _POINT = re.compile(rf"[1-9]\d{{0,2}}(?:[,{_SPACES}]\d{{3}})+(?:\.\d+)?|\d*\.?\d
 _COMMA = re.compile(rf"[1-9]\d{{0,2}}(?:[.{_SPACES}]\d{{3}})+(?:,\d+)?|\d*,?\d+(?:[eE][+-]?\d+)?|\d+,")
 
 
+@dataclass(frozen=True)
+class Mark:
+    """How a column of numbers is written; tables that come later must write it so, as a cell alone does not tell."""
+
+    decimal: Decimal | None = field(default=None, metadata=SPARSE)
+    """The decimal mark; None where no cell tells it."""
+    unit: str = ""
+    """The currency, per cent sign or unit of all cells, or of some where others have none."""
+
+
 class Spelling(NamedTuple):
     """How the texts of a column may be read as numbers."""
 
@@ -48,7 +60,7 @@ class Spelling(NamedTuple):
     same: bool
     """Whether both readings give the same numbers."""
     unit: str
-    """The currency, per cent sign or unit of all cells, or of some where others have none; empty if none has one."""
+    """That of `Mark`."""
 
 
 def spelling_of(texts: Iterable[str]) -> Spelling | None:

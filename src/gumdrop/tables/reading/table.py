@@ -18,7 +18,7 @@ import pandas as pd
 from gumdrop.tables.errors import STDIN, TableError, check_unique
 from gumdrop.tables.reading.csv import PADDED, Marks, read_csv, read_marks
 from gumdrop.tables.reading.source import PARQUET, ZIP, check_file, first_bytes, sha256
-from gumdrop.tables.reading.spelling import Decimal, plain_numbers, tidy
+from gumdrop.tables.reading.spelling import Decimal, Mark, plain_numbers, tidy
 
 FRAME = "data frame"
 """What messages and results call a table that is no file."""
@@ -34,7 +34,7 @@ def read_frame(
     table: object,
     decimal: Decimal | None = None,
     words: Collection[str] = (),
-    units: Mapping[str, str] | None = None,
+    known: Mapping[str, Mark] | None = None,
 ) -> tuple[pd.DataFrame, Marks, list[str]]:
     """Read a data frame, as `read_csv` reads its file; the frame itself is left as it is."""
     frame = pd.DataFrame(_pandas(table)).reset_index(drop=True)
@@ -54,7 +54,7 @@ def read_frame(
         if not bad.any():
             padded += [name] * bool(frame[name].str.fullmatch(PADDED).any())
             frame[name] = values
-    frame, marks = read_marks(frame, [name for name in texts if frame[name].dtype != float], decimal, units)
+    frame, marks = read_marks(frame, [name for name in texts if frame[name].dtype != float], decimal, known)
     return frame, marks, padded
 
 
@@ -168,8 +168,8 @@ class Table:
     """Checksum of the file, or of what a data frame holds."""
     padded: Sequence[str] = ()
     """Columns of numbers that are written with leading zeros, as those are that are names."""
-    units: dict[str, str] = field(default_factory=dict)
-    """Units of the columns that have one, currencies and per cent among them."""
+    marks: dict[str, Mark] = field(default_factory=dict)
+    """How the numbers of columns are written that have a decimal mark or a unit."""
 
 
 def read_table(
@@ -177,7 +177,7 @@ def read_table(
     *,
     decimal: Decimal | None = None,
     words: Collection[str] = (),
-    units: Mapping[str, str] | None = None,
+    known: Mapping[str, Mark] | None = None,
 ) -> Table:
     """Read a table from a CSV file, plain or gzipped, from a Parquet file, from standard input, or from a data frame.
 
@@ -194,15 +194,15 @@ def read_table(
         decimal: The decimal mark of columns that fit both marks, such as one that holds 1,234 alone; if None that of
             the other columns, where these agree.
         words: Columns that stay as they are spelled, though all of their cells may look like numbers.
-        units: Units of columns, of which cells may have this one or none; an empty one if they may have none.
+        known: How columns of numbers were written in training: another decimal mark or unit is refused.
 
     Returns:
         The table.
 
     Raises:
         TableError: There is no such file, or it has no rows, repeats a column name, has a row with too many
-            or too few cells, is not UTF-8 text, has numbers in another unit, or is Parquet and the library for it is
-            not installed.
+            or too few cells, is not UTF-8 text, has numbers that are written otherwise, or is Parquet and the library
+            for it is not installed.
         TypeError: It is neither a file nor a table.
 
     Example:
@@ -211,8 +211,8 @@ def read_table(
         {'size': 'int64', 'price': 'float64'}
     """
     if not isinstance(path, str | os.PathLike):
-        frame, marks, padded = read_frame(path, decimal, words, units)
-        return Table(frame, marks.decimal, marks.notes, frame_sha256(frame), padded, marks.units)
+        frame, marks, padded = read_frame(path, decimal, words, known)
+        return Table(frame, marks.decimal, marks.notes, frame_sha256(frame), padded, marks.columns)
     name = STANDARD_INPUT if str(path) == STDIN else str(path)
     source = sys.stdin.buffer.read() if str(path) == STDIN else Path(path)
     if isinstance(source, Path):
@@ -224,8 +224,8 @@ def read_table(
         if start.startswith(PARQUET):
             frame, notes = read_parquet(source, name)
             return Table(frame, None, notes, sha256(source))
-        frame, marks, padded = read_csv(source, name, decimal, words, units)
-        return Table(frame, marks.decimal, marks.notes, sha256(source), padded, marks.units)
+        frame, marks, padded = read_csv(source, name, decimal, words, known)
+        return Table(frame, marks.decimal, marks.notes, sha256(source), padded, marks.columns)
     except UnicodeError as error:
         code = "utf-16" if start[:2] in {b"\xff\xfe", b"\xfe\xff"} else "latin1"
         raise TableError(

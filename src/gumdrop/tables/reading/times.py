@@ -12,12 +12,13 @@ import pandas as pd
 
 Order = Literal["year-first", "day-first", "month-first"]
 
-_TIME = r"(?:[ T]+(\d{1,2}):(\d\d)(?::(\d\d)(?:[.,]\d+)?)?\s*(Z|[+-]\d\d(?::?\d\d)?)?)?"
+_HALF = r"(?:\s*([AaPp])\.?[Mm]\.?)?"
+_TIME = rf"(?:[ T]+(\d{{1,2}}):(\d\d)(?::(\d\d)(?:[.,]\d+)?)?{_HALF}\s*(Z|[+-]\d\d(?::?\d\d)?)?)?"
 _YEAR_FIRST = re.compile(rf"(\d{{4}})([-/.])(\d\d?)\2(\d\d?){_TIME}")
 _YEAR_LAST = re.compile(rf"(\d\d?)([-/.])(\d\d?)\2(\d{{4}}){_TIME}")
 _SHORT_YEAR = re.compile(rf"(\d\d?)([-/.])(\d\d?)\2(\d\d){_TIME}")
-_YEAR_MONTH = re.compile(r"\d{4}-(?:0[1-9]|1[0-2])")
-_QUARTER = re.compile(r"(\d{4})[- ]?Q([1-4])")
+_YEAR_MONTH = re.compile(r"(\d{4})[-/](0[1-9]|1[0-2])|(0?[1-9]|1[0-2])[-/]((?:19|20)\d\d)")
+_QUARTER = re.compile(r"(\d{4})[- ]?Q([1-4])|Q([1-4])[- /]?(\d{4})")
 _WEEK = re.compile(r"\d{4}-?W\d\d")
 _COMPACT = re.compile(r"(\d{4})(\d\d)(\d\d)(?:\.0)?")
 DAYS_OF_A_YEAR = 365.25
@@ -37,6 +38,8 @@ class Dates(NamedTuple):
     """Why it cannot be told; empty otherwise."""
     way_out: str = SAY_THE_ORDER
     """What then to do."""
+    example: str = ""
+    """A date of a column in which others are none."""
 
     def with_order(self, given: Order | None) -> Order | None:
         """Return the order; where it is all that is missing, the one that is given, if any."""
@@ -44,7 +47,7 @@ class Dates(NamedTuple):
 
 
 def order_of(column: pd.Series) -> Dates | None:
-    """Return the order in which a column writes dates; None if some cell holds something else.
+    """Return the order in which a column writes dates; None if it holds something else.
 
     A year of four digits comes first, or last; then dots mean that the day comes first, and with other marks a number
     above 12 tells the day from the month. A year with a month, a week or a quarter, as ISO 8601 writes them, is the
@@ -71,8 +74,12 @@ def order_of(column: pd.Series) -> Dates | None:
         return Dates(None, "the month is a name", "write them like 2024-01-31")
     last = [match for text in texts if (match := _YEAR_LAST.fullmatch(text) or _YEAR_FIRST.fullmatch(text))]
     if len(last) < len(texts):
-        short = all(_SHORT_YEAR.fullmatch(text) or _YEAR_LAST.fullmatch(text) for text in texts)
-        return Dates(None, "the year has two digits", "write the years in full") if short else None
+        if all(_SHORT_YEAR.fullmatch(text) or _YEAR_LAST.fullmatch(text) for text in texts):
+            return Dates(None, "the year has two digits", "write the years in full")
+        if len(last) <= max(_MANY, len(texts) / 2):
+            return None
+        odd = next(text for text in texts if not (_YEAR_LAST.fullmatch(text) or _YEAR_FIRST.fullmatch(text)))
+        return Dates(None, f"{odd!r} is none", "correct it or leave the cell blank", last[0].string)
     pairs = [(int(match[1]), int(match[3]), match[2]) for match in last if len(match[1]) < 4]
     day_first = any(first > 12 or mark == "." for first, _, mark in pairs)
     month_first = any(second > 12 for _, second, _ in pairs)
@@ -106,10 +113,10 @@ def _are_compact(numbers: pd.Series) -> bool:
 def _to_the_day(text: str) -> str:
     """Write a month, a quarter, a week or 20240131 as the day that it begins with."""
     text = text.strip()
-    if _YEAR_MONTH.fullmatch(text):
-        return f"{text}-01"
+    if month := _YEAR_MONTH.fullmatch(text):
+        return f"{month[1] or month[4]}-{int(month[2] or month[3]):02}-01"
     if quarter := _QUARTER.fullmatch(text):
-        return f"{quarter[1]}-{3 * int(quarter[2]) - 2:02}-01"
+        return f"{quarter[1] or quarter[4]}-{3 * int(quarter[2] or quarter[3]) - 2:02}-01"
     if compact := _COMPACT.fullmatch(text):
         return "-".join(compact.groups())
     if _WEEK.fullmatch(text):
@@ -128,8 +135,12 @@ def _stamp(text: str, order: Order) -> str | None:
         if match is None or order == "year-first":
             return None
         day, month, year = (match[i] for i in ((1, 3, 4) if order == "day-first" else (3, 1, 4)))
-    hour, minute, second, offset = (part or "0" for part in match.groups()[4:])
+    hour, minute, second, half, offset = (part or "0" for part in match.groups()[4:])
     zone = "+00:00" if offset in {"0", "Z"} else offset
+    if half != "0":
+        if not 1 <= int(hour) <= 12:
+            return None
+        hour = str(int(hour) % 12 + 12 * (half in "pP"))
     return f"{year}-{int(month):02}-{int(day):02}T{int(hour):02}:{minute:0>2}:{second:0>2}{zone}"
 
 
@@ -163,10 +174,15 @@ _MONTHS = ["january", "february", "march", "april", "may", "june", "july", "augu
            "december"]
 # fmt: on
 _MONTH = rf"(?:{'|'.join(name[:3] for name in _MONTHS)})[a-z]*\.?"
-_NAMED_MONTH = re.compile(rf"\d\d?[ -]{_MONTH}[ -]\d{{2,4}}|{_MONTH} \d\d?,? \d{{4}}", re.IGNORECASE)
+_NAMED = "|".join(f"{name}|{name[:3]}" for name in _MONTHS)
+_NAMED_MONTH = re.compile(
+    rf"\d\d?[ -]{_MONTH}[ -]\d{{2,4}}|{_MONTH} \d\d?,? \d{{4}}|(?:{_NAMED})\.?[ -]'?(?:\d\d)?\d\d", re.IGNORECASE
+)
 _WEEKDAYS = ["monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday"]
 _SHORT = {"sept": "september", "tues": "tuesday", "wednes": "wednesday", "thur": "thursday", "thurs": "thursday"}
 _CLOCK_TIME = re.compile(r"(\d{1,2}):([0-5]\d)(?::([0-5]\d(?:[.,]\d+)?))?(?:\s*([ap])\.?m\.?)?", re.IGNORECASE)
+_MANY = 10
+"""So many different dates are not there by chance, so that what is none among them is a slip."""
 _FEWEST = 3
 """Different texts that a column must hold: fewer names may be those of people, fewer times those of two choices."""
 

@@ -129,7 +129,8 @@ def _date_order(name: str, column: pd.Series, given: Order | None) -> Order | No
         return None
     if (order := spelling.with_order(given)) is None:
         but = f"{spelling.why}: {spelling.way_out}, or {drop_it(name)}"
-        raise TableError(f"column {name!r} holds dates such as {str(column.dropna().iloc[0])!r}, but {but}")
+        example = spelling.example or str(column.dropna().iloc[0])
+        raise TableError(f"column {name!r} holds dates such as {example!r}, but {but}")
     return order
 
 

@@ -13,7 +13,7 @@ import pandas as pd
 from gumdrop.machine.recording import Steps
 from gumdrop.tables.errors import TableError, check_present, listed
 from gumdrop.tables.plain import FieldError, plain, record
-from gumdrop.tables.reading.spelling import Decimal, are_words
+from gumdrop.tables.reading.spelling import Decimal, Mark, are_words
 from gumdrop.tables.schema.cells import (
     check_no_missing,
     ends_of,
@@ -120,7 +120,7 @@ class TableSchema:
         columns: The input columns, in the order of the training table.
         target: The column to predict.
         decimal: Decimal mark that the training file proved; None if it had no numbers with marks.
-        units: Units of columns of the training table that had one, currencies and per cent among them.
+        marks: How numbers of the training table were written that had a decimal mark or a unit.
 
     Example:
         >>> from gumdrop.tables.schema.inference import infer_schema
@@ -135,7 +135,7 @@ class TableSchema:
     columns: tuple[Column, ...]
     target: Target
     decimal: Decimal | None = None
-    units: dict[str, str] = field(default_factory=dict)
+    marks: dict[str, Mark] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         """Check that there is something to predict from."""
@@ -155,8 +155,13 @@ class TableSchema:
         return {
             "decimal": self.decimal,
             "words": words + [self.target.name] * are_words(self.target.classes),
-            "units": {name: self.units.get(name, "") for name in numbers},
+            "known": {name: self.mark(name) for name in numbers},
         }
+
+    def mark(self, name: str) -> Mark:
+        """How numbers of a column are written: where its own cells do not tell, with the decimal mark of the others."""
+        mark = self.marks.get(name, Mark())
+        return Mark(mark.decimal or self.decimal, mark.unit)
 
     @property
     def feature_names(self) -> list[str]:

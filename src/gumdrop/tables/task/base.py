@@ -137,7 +137,7 @@ class TableTask(ABC, Generic[P]):
         """Targets as scores take them: in units and float64, shape (N, 1), or class indices, shape (N,)."""
 
     def written(self, cells: pd.Series) -> dict[str, np.ndarray]:
-        """What was observed, as columns of `predictions.csv`."""
+        """What was observed, as columns of `predictions.csv`; of classes the labels that are predicted."""
         return {"observed": cells.to_numpy()}
 
     @abstractmethod

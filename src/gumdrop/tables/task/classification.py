@@ -15,6 +15,7 @@ from gumdrop.likelihoods import Categorical, ClassificationPrediction
 from gumdrop.metrics.scores import accuracy, calibration_error, reliability
 from gumdrop.tables.errors import TableError
 from gumdrop.tables.results import LIKELIHOOD, LINEAR, Calibration, ClassificationRows, Ranking, Threshold
+from gumdrop.tables.schema.cells import index_labels, labels_of
 from gumdrop.tables.task.base import Cut, Measure, TableTask, mean_log_prob
 
 BINS = 10
@@ -84,6 +85,10 @@ class Classification(TableTask[ClassificationPrediction]):
     def observed(self, encoded: np.ndarray, cells: pd.Series) -> Tensor:
         """Class indices."""
         return torch.from_numpy(encoded)
+
+    def written(self, cells: pd.Series) -> dict[str, np.ndarray]:
+        """Labels, however the cells are spelled: 1.0 is 1, and YES is yes."""
+        return {"observed": np.array(self.target.classes)[index_labels(labels_of(cells), self.target.classes)]}
 
     def test_rows(self, encoded: np.ndarray, count: int, seed: int) -> np.ndarray:
         """Draw rows evenly from all rows sorted by class, in random order within each, but none alone in its class."""

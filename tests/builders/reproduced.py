@@ -35,7 +35,7 @@ def reproduced(name: str, out: Path, *words: object, data: Path | None = None) -
     page = (out / "report.html").read_text()
     for figure in figures:
         assert figure.startswith(name)
-        assert (out / figure).stat().st_size > 5000
+        assert (out / figure).stat().st_size > 2000
         assert figure.removesuffix(".png") in page
     assert not list((out / "parts").glob("*.checkpoint"))
     return results_of(out)

@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from matplotlib.figure import Figure
 
 from builders.digits import write_digits
 
@@ -13,8 +14,15 @@ def _no_collection(monkeypatch) -> None:
 
 
 @pytest.fixture(autouse=True)
-def _undrawn(undrawn) -> None:
-    """Figures are drawn for their own files alone, and not once more for the page."""
+def _undrawn(undrawn, monkeypatch) -> None:
+    """Figures are drawn for their own files alone, and not once more for the page; coarsely, where all stands."""
+    own = Figure.savefig
+
+    def savefig(figure, file, **options) -> None:
+        figure.set_layout_engine("none")
+        own(figure, file, **{**options, "dpi": 40})
+
+    monkeypatch.setattr(Figure, "savefig", savefig)
 
 
 @pytest.fixture(autouse=True)

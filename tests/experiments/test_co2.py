@@ -179,4 +179,4 @@ def test_hyper_parameters_are_sampled_where_numpyro_is_there(data, tmp_path) -> 
     for one in processes["sampled"]["parameters"].values():
         assert np.shape(one["trace"]) == (2, 20)
         assert one["mean"] > 0
-    assert (out / "co2-chains.png").stat().st_size > 5000
+    assert (out / "co2-chains.png").stat().st_size > 2000

@@ -5,6 +5,8 @@ import importlib
 import os
 import random
 
+os.environ.setdefault("OMP_NUM_THREADS", "1")  # pytest-xdist brings the parallelism; numpy reads this when it is loaded
+
 import hypothesis
 import numpy as np
 import pytest
@@ -19,7 +21,7 @@ collect_ignore = ["faults.py"]  # a command, `make faults`
 QUICK_ROOMS = {"cli", "experiments", "export", "tables", "views"}
 ALL_DRAWS, correction.DRAWS = correction.DRAWS, 2  # before any fixture of a session fits something
 os.environ["TORCHINDUCTOR_VEC_ISA_OK"] = "1"  # inductor would compile a program for each kind of vectors, to be sure
-torch.set_num_threads(1)  # pytest-xdist brings the parallelism
+torch.set_num_threads(1)
 hypothesis.settings.register_profile("gumdrop", deadline=None, derandomize=True, database=None)
 hypothesis.settings.load_profile("gumdrop")
 

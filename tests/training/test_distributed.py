@@ -43,12 +43,14 @@ def launch(folder: Path, *words: str, machines: tuple[tuple[str, ...], ...] = ((
     return torch.load(folder / "found.pt")
 
 
-def two(folder: Path) -> dict:
+@pytest.fixture(scope="module")
+def two(tmp_path_factory) -> dict:
     """What two processes find; the second is a fork of the first, since each one takes seconds to load torch."""
+    folder = tmp_path_factory.mktemp("two")
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     given = {"WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
-    call = [sys.executable, str(JOB), str(folder), *(name for name in job.CASES if "unbroken" not in name)]
+    call = [sys.executable, str(JOB), str(folder), *job.CASES]
     done = subprocess.run(call, env=environment() | given, capture_output=True, text=True, timeout=HANG)
     assert done.returncode == 0, done.stderr[-4000:]
     return torch.load(folder / "found.pt")
@@ -61,34 +63,28 @@ def assert_same(found, expected, tolerance=1e-5):
         assert ours == pytest.approx(theirs, abs=10 * tolerance)
 
 
-def test_two_processes_give_the_parameters_of_one(tmp_path) -> None:
-    found = two(tmp_path)
+def test_two_processes_give_the_parameters_of_one(two) -> None:
     for name in SAME:
-        assert_same(found[name], job.CASES[name]())
-    assert_same(found["bfloat16"], job.CASES["bfloat16"](), tolerance=5e-3)
-    first, second = found["masks"]["drawn"]
+        assert_same(two[name], job.CASES[name]())
+    assert_same(two["bfloat16"], job.CASES["bfloat16"](), tolerance=5e-3)
+    first, second = two["masks"]["drawn"]
     assert first != second
 
 
 # A process that dies
 
 
-@pytest.fixture(scope="module")
-def unbroken(tmp_path_factory):
-    return launch(tmp_path_factory.mktemp("two") / "unbroken", "unbroken", "unbroken, sharded")
-
-
 @pytest.mark.slow
-def test_a_killed_process_costs_the_epochs_since_the_checkpoint(tmp_path, unbroken) -> None:
+def test_a_killed_process_costs_the_epochs_since_the_checkpoint(tmp_path, two) -> None:
     found = launch(tmp_path / "killed", "killed", "killed, sharded")
     assert sorted(path.name for path in (tmp_path / "killed").glob("died-*")) == ["died-False", "died-True"]
     assert found["killed, sharded"]["steps"] == 3 * 4  # of the epochs 4 to 6
-    assert_same(found["killed"], unbroken["unbroken"], tolerance=1e-6)
-    assert_same(found["killed, sharded"], unbroken["unbroken, sharded"], tolerance=1e-6)
+    assert_same(found["killed"], two["unbroken"], tolerance=1e-6)
+    assert_same(found["killed, sharded"], two["unbroken, sharded"], tolerance=1e-6)
 
 
 @pytest.mark.slow
-def test_two_machines_train_and_survive_a_killed_process(tmp_path, unbroken) -> None:
+def test_two_machines_train_and_survive_a_killed_process(tmp_path, two) -> None:
     """Each has a torchrun of its own, so that both processes are the first of their machine."""
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = str(free.getsockname()[1])
@@ -97,7 +93,7 @@ def test_two_machines_train_and_survive_a_killed_process(tmp_path, unbroken) -> 
     found = launch(tmp_path / "killed", "killed", machines=machines)
     assert (tmp_path / "killed" / "died-False").exists()
     assert found["killed"]["steps"] == 3 * 4
-    assert_same(found["killed"], unbroken["unbroken"], tolerance=1e-6)
+    assert_same(found["killed"], two["unbroken"], tolerance=1e-6)
 
 
 # The end

@@ -132,7 +132,8 @@ class TableGraph(Graph):
         self.encode = TableEncoder(model.schema)
         # A tensor, since ONNX rounds numbers in a graph to float32.
         target = model.schema.target
-        self.register_buffer("units", torch.tensor([target.std, target.mean], dtype=torch.float64))
+        # The shift is in units of the deviation: the exporter takes a constant below 1e-8 for 0, and leaves it out.
+        self.register_buffer("units", torch.tensor([target.std, target.mean / target.std], dtype=torch.float64))
         self.members = nn.ModuleList(Draws(member) for member in model.ensemble.members)
         self.noise = model.ensemble.noise if isinstance(model.ensemble, RegressionEnsemble) else None
         self.scaled: ScaledMoments | None = None
@@ -190,7 +191,8 @@ class TableGraph(Graph):
 
     def _in_units(self, prediction: RegressionPrediction) -> RegressionPrediction:
         parts = {name: self._exact(getattr(prediction, name)) for name in ("mean", "epistemic", "aleatoric")}
-        return replace(prediction, **parts).rescale(*self.units)  # type: ignore[arg-type]
+        std, shift = self.units
+        return replace(prediction, **parts).rescale(1.0, shift).rescale(std, 0.0)  # type: ignore[arg-type]
 
     def _exact(self, value: Tensor) -> Tensor:
         return value.double() if self.table.schema.target.needs_float64 else value
@@ -208,8 +210,8 @@ class TableGraph(Graph):
         if self.scaled is not None:
             mean, variance = self.scaled.of_one(mean, variance)
         mean, variance = self._exact(mean), self._exact(variance)
-        std, target_mean = self.units
-        return {"mean": mean[0] * std + target_mean, "variance": variance[0] * std**2}
+        std, shift = self.units
+        return {"mean": (mean[0] + shift) * std, "variance": variance[0] * std**2}
 
     def description(self) -> dict[str, object]:
         """Describe schema, likelihood, rates and noise."""

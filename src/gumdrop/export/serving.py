@@ -53,7 +53,7 @@ _NAMES = {
 }
 # fmt: on
 _SHORT = {"sept": "september", "tues": "tuesday", "wednes": "wednesday", "thur": "thursday", "thurs": "thursday"}
-_CLOCK = re.compile(r"(\d{1,2}):([0-5]\d)(?::([0-5]\d(?:[.,]\d+)?))?(?:\s*([ap])\.?m\.?)?", re.IGNORECASE)
+_CLOCK = re.compile(rf"(\d{{1,2}}):([0-5]\d)(?::([0-5]\d(?:[.,]\d+)?))?{_HALF}")
 
 
 class ServingError(ValueError):
@@ -205,7 +205,9 @@ def _on_cycle(text: str, cycle: str) -> float:
     match = _CLOCK.fullmatch(text)
     if match is None:
         raise ValueError(text)
-    return _of_day(int(match[1]), match[4]) + int(match[2]) / 60 + float((match[3] or "0").replace(",", ".")) / 3600
+    return (
+        _of_day(int(match[1]), match["half"]) + int(match[2]) / 60 + float((match[3] or "0").replace(",", ".")) / 3600
+    )
 
 
 def _of_day(hour: int, half: str | None) -> int:

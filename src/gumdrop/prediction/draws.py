@@ -12,7 +12,6 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 from torch.nn.modules.module import _global_forward_hooks, _global_forward_pre_hooks
-from torch.nn.parameter import is_lazy
 
 from gumdrop.functional.devices import fetched, sent
 from gumdrop.functional.masks import dropout_scale
@@ -80,10 +79,6 @@ class _Call:
     def __init__(
         self, model: nn.Module, x: Arguments, output: Output, seed: int | None, batch_size: int | None
     ) -> None:
-        if any(map(is_lazy, model.parameters())):
-            raise ValueError(
-                "`model` has layers without a size yet, such as LazyLinear: run it once on some inputs first"
-            )
         self.model, self.x, self.output = model, x, output
         self.rows, self.device = min(batch_size or len(x), len(x)), x.tensors[0].device
         self.parts = [slice(start, start + self.rows) for start in range(0, len(x), self.rows)]

@@ -12,6 +12,7 @@ from typing import Any
 
 from torch import Tensor, nn
 from torch.jit import ScriptModule
+from torch.nn.parameter import is_lazy
 
 STANDARD = frozenset(vars(nn.Module()))
 """Attributes of every module."""
@@ -24,8 +25,13 @@ def twin_of(model: nn.Module) -> nn.Module:
 
     References from one module to another, also in bound methods, partial functions and collections, lead to the twins.
     A compiled model has the twin of the module that was compiled.
+
+    Raises:
+        ValueError: If a layer has no size yet, or a TorchScript module is in training mode.
     """
     model = uncompiled(model)
+    if any(map(is_lazy, model.parameters())):
+        raise ValueError("`model` has layers without a size yet, such as LazyLinear: run it once on some inputs first")
     modules = list(model.modules())
     twins: dict[int, Any] = {id(m): object.__new__(type(m)) for m in modules if not _is_script(m)}
     for module in modules:

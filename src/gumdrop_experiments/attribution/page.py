@@ -193,10 +193,10 @@ def _planted(pictures: Plain) -> Figure:
 
 def _curves(part: Plain) -> Figure:
     drawing, axes = subplots(2, 2, sharex=True, sharey=True, size=(7.6, 5.4))
-    for row, (infill, pictures) in zip(axes, part.items(), strict=True):
+    for row, (infill, methods) in zip(axes, part.items(), strict=True):
         for ax, kind in zip(row, ("insertion", "deletion"), strict=True):
             for name, colour in zip(HEADLINE, CURVE_COLOURS, strict=True):
-                values, style = pictures[name][f"{kind}_curve"], "-" if name.startswith("FIDO") else "--"
+                values, style = methods[name][f"{kind}_curve"], "-" if name.startswith("FIDO") else "--"
                 ax.plot(np.linspace(0, 100, len(values)), values, style, color=colour, linewidth=1.5, label=name)
             dress(ax, title=f"{kind}, infill {infill}", xlim=(0, 60), ylim=(0, 1.02))
         row[0].set_ylabel("probability of the class")

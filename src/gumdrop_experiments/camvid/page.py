@@ -126,9 +126,9 @@ def _averages(results: Results) -> Table:
 def _by_draws(results: Results) -> list[Table]:
     rows = []
     for variant, runs in results.items():
-        averages = [run["by_draws"] for run in runs if "by_draws" in run]
-        for statistics, first in averages[0].items() if averages else ():
-            series = [one[statistics] for one in averages]
+        by_draws = [run["by_draws"] for run in runs if "by_draws" in run]
+        for statistics, first in by_draws[0].items() if by_draws else ():
+            series = [one[statistics] for one in by_draws]
             heads = ["no draws", *(f"{how} of {n}" for how in ("probabilities", "logits") for n in first["draws"])]
             ious = zip(*([one["no draws"], *one["probabilities"], *one["logits"]] for one in series), strict=True)
             means = (mean_and_error(100 * iou for iou in of_networks) for of_networks in ious)

@@ -179,10 +179,10 @@ RIVALS: dict[str, tuple[str, Callable[[Task], Ends]]] = {
 
 def rivals() -> dict[str, Callable[[Task], Ends]]:
     """Give the rivals whose packages are here; others are named."""
-    levels = {}
+    ways = {}
     for name, (package, way) in RIVALS.items():
         if importlib.util.find_spec(package) is not None:
-            levels[name] = way
+            ways[name] = way
         else:
             print(f"guarantee: {package} is not installed, so '{name}' is left out (pip install {package})")
-    return levels
+    return ways

@@ -241,16 +241,16 @@ class Parts:
 
     def _share(self, calls: Mapping[str, Compute]) -> dict[str, str]:
         """Compute this process's share of some parts, and write down on the first what the others found."""
-        numbers: Plain = {}
+        results: Plain = {}
         problems: dict[str, str] = {}
         with single_process():
             for name in list(calls)[self._group.rank :: self._group.world_size]:
                 try:
-                    numbers[name] = calls[name]()
+                    results[name] = calls[name]()
                 except Exception as error:
                     traceback.print_exc()
                     problems[name] = traceback.format_exception_only(error)[-1].strip()
-        for others, failed in self._group.gather((numbers, problems)):
+        for others, failed in self._group.gather((results, problems)):
             problems |= failed
             for name, part in others.items():
                 if self._writes and not self._file(name).exists():

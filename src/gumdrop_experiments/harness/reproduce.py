@@ -21,8 +21,8 @@ def reproduce(package: str, options: RunOptions, settings: BaseSettings) -> Path
     settings = settings.for_run(options)
     name, threads = package.rpartition(".")[2], import_module(package).ABOUT.threads
     with Run(name, options, settings.recorded()) as run, limited_threads(threads):
-        results = study.study(settings, run)
-        return run.finish(results.results if isinstance(results, WithPictures) else results, page.page(results))
+        outcome = study.study(settings, run)
+        return run.finish(outcome.results if isinstance(outcome, WithPictures) else outcome, page.page(outcome))
 
 
 def command(package: str) -> Callable[..., None]:

@@ -105,21 +105,21 @@ def _arms(results: Plain, labels: Mapping[str, str]) -> Table:
 
 
 def _table(results: Plain, size: str) -> Table:
-    gaps = results[size]
+    of_size = results[size]
     rows, best = [], []
-    for i, (name, table) in enumerate(gaps["tables"].items()):
+    for i, (name, table) in enumerate(of_size["tables"].items()):
         chosen = ", ".join(f"{count} x {strength}" for strength, count in table["strengths"].items())
         regrets = [with_error(table["regret"][way]) for way in LABELS]
         rates = ", ".join(f"{p:.3f}" for p in table["rates"])
         rows.append([results["labels"][name], f"{results['rows'][name]:,}", *regrets, chosen, rates])
         best.append((i, 2 + list(LABELS).index(table["best"])))
     for kind, what in (("random", "at random"), ("gaps", "gaps")):
-        for how in ("worst", "mean") if kind in gaps else ():
-            rows.append([f"{how}, {what}", "", *(f"{gaps[kind][how][way]:.3f}" for way in LABELS), "", ""])
+        for how in ("worst", "mean") if kind in of_size else ():
+            rows.append([f"{how}, {what}", "", *(f"{of_size[kind][how][way]:.3f}" for way in LABELS), "", ""])
     what = "strengths that were chosen, rates by layer"
     caption = f"{TITLES[size]}: regret in nats per row (standard error over splits); {what}"
     heads = ["", "rows", *LABELS.values(), "strength", "p"]
-    return Table(caption, heads, rows, ours=[len(gaps["tables"])], best=best)
+    return Table(caption, heads, rows, ours=[len(of_size["tables"])], best=best)
 
 
 def _regret(results: Plain, size: str) -> Figure:

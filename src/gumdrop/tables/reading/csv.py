@@ -61,14 +61,17 @@ def read_csv(
         frame[column] = frame[column] if integers is None else integers
     floats = [column for column in names if frame[column].dtype == float]
     frame, marks = read_marks(frame, [name for name in spelled if name not in words], decimal, known)
-    floats = [name for name in floats if (known or {}).get(name, marks).decimal == ","]
+    known = known or {}
+    floats = [name for name in floats if known.get(name, marks).decimal == ","]
     if floats:  # then 1.234 is a thousand and more, which pandas took for a number near one
         again = tidy(_parse(source, separator, names, usecols=floats, dtype=str))
         spellings = {name: spelling for name in floats if (spelling := _spelling(again[name])) and not spelling.same}
-        read, notes, columns = _with_numbers(again, spellings, ",", known)
-        grouped = [name for name, mark in columns.items() if mark.decimal == ","]
-        frame[grouped] = read[grouped]
-        marks = Marks(marks.decimal, marks.notes + notes, marks.columns | columns)
+        _check(again, spellings, known)
+        grouped = {name: spelling for name, spelling in spellings.items() if "," in spelling.decimals}
+        points = {name: Mark(".") for name in spellings if name not in grouped}
+        read, more = _with_numbers(again, grouped, ",", known)
+        frame[list(grouped)] = read[list(grouped)]
+        marks = Marks(marks.decimal, marks.notes + more.notes, marks.columns | points | more.columns)
     return frame, marks, [column for column in padded if column not in spelled]
 
 
@@ -80,28 +83,27 @@ def read_marks(
     marked = {column: spelling for column, spelling in spellings.items() if spelling is not None}
     proven: set[Decimal] = {next(iter(each.decimals)) for each in marked.values() if len(each.decimals) == 1}
     decimal = decimal or (proven.pop() if len(proven) == 1 else None)  # where no column proves it, or some another one
-    frame, notes, columns = _with_numbers(frame, marked, decimal, known)
-    return frame, Marks(decimal, notes, columns)
+    _check(frame, marked, known or {})
+    return _with_numbers(frame, marked, decimal, known or {})
 
 
-def _check(name: str, column: pd.Series, spelling: Spelling, known: Mapping[str, Mark] | None) -> None:
+def _check(frame: pd.DataFrame, spellings: Mapping[str, Spelling], known: Mapping[str, Mark]) -> None:
     """Refuse numbers that are written otherwise than those of training."""
-    if known is None or name not in known:
-        return
-    mark, cells = known[name], column.dropna()
-    if spelling.unit not in {"", mark.unit}:
-        raise TableError(
-            f"numbers of column {name!r} are in {spelling.unit}, such as {cells.iloc[0]!r}, and those of training "
-            f"{f'in {mark.unit}' if mark.unit else 'without a unit'}: convert them, or leave the unit out where it is "
-            "the same"
-        )
-    if mark.decimal is not None and mark.decimal not in spelling.decimals:
-        other = next(iter(spelling.decimals))
-        example = next((cell for cell in cells if other in str(cell)), cells.iloc[0])
-        raise TableError(
-            f"numbers of column {name!r}, such as {example!r}, have the decimal mark '{other}', and those of training "
-            f"'{mark.decimal}': write them as there, since 1{other}234 would be read as 1234"
-        )
+    for name in (name for name in spellings if name in known):
+        spelling, mark, cells = spellings[name], known[name], frame[name].dropna()
+        if spelling.unit not in {"", mark.unit}:
+            raise TableError(
+                f"numbers of column {name!r} are in {spelling.unit}, such as {cells.iloc[0]!r}, and those of training "
+                f"{f'in {mark.unit}' if mark.unit else 'without a unit'}: convert them, or leave the unit out where "
+                "it is the same"
+            )
+        if mark.decimal is not None and mark.decimal not in spelling.decimals:
+            (other,) = spelling.decimals
+            example = next((cell for cell in cells if other in str(cell)), cells.iloc[0])
+            raise TableError(
+                f"numbers of column {name!r}, such as {example!r}, have the decimal mark '{other}', and those of "
+                f"training '{mark.decimal}': write them as there, since 1{other}234 would be read as 1234"
+            )
 
 
 def _integers(text: pd.Series) -> Any:
@@ -117,26 +119,23 @@ def _spelling(column: pd.Series) -> Spelling | None:
 
 
 def _with_numbers(
-    frame: pd.DataFrame, marked: dict[str, Spelling], decimal: Decimal | None, known: Mapping[str, Mark] | None
-) -> tuple[pd.DataFrame, list[str], dict[str, Mark]]:
+    frame: pd.DataFrame, marked: dict[str, Spelling], decimal: Decimal | None, known: Mapping[str, Mark]
+) -> tuple[pd.DataFrame, Marks]:
     """Read the columns whose numbers have marks, where the decimal mark is known."""
     notes, columns = [], {}
     for name, spelling in marked.items():
-        _check(name, frame[name], spelling, known)
-        usual = known[name].decimal or decimal if known and name in known else decimal
+        usual = known.get(name, Mark()).decimal or decimal
         mark = next(iter(spelling.decimals)) if len(spelling.decimals) == 1 else "." if spelling.same else usual
         if mark is None:
             continue
         columns[name] = Mark(None if spelling.same else mark, spelling.unit)
-        cells = frame[name]
-        values = spelled_numbers(cells, mark)
-        frame = frame.assign(**{name: values})
-        texts = cells.dropna()
+        values = spelled_numbers(frame[name], mark)
+        texts = frame[name].dropna()
         changed = texts[pd.Series(pd.to_numeric(texts, errors="coerce"), index=texts.index).isna()]
         example = changed.index[0] if len(changed) else values.first_valid_index()
-        if len(changed) or mark == ",":  # else a program reads them the same
-            notes.append(f"numbers of '{name}' are read as in {cells.loc[example]!r} = {values.loc[example]:.12g}")
-    return frame, notes, columns
+        notes.append(f"numbers of '{name}' are read as in {frame[name].loc[example]!r} = {values.loc[example]:.12g}")
+        frame = frame.assign(**{name: values})
+    return frame, Marks(decimal, notes, columns)
 
 
 def _parse(source: Path | bytes, separator: str, names: list[str], **options: Any) -> pd.DataFrame:

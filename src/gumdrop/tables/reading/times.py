@@ -72,13 +72,14 @@ def order_of(column: pd.Series) -> Dates | None:
         return Dates("year-first")
     if all(map(_NAMED_MONTH.fullmatch, texts)):
         return Dates(None, "the month is a name", "write them like 2024-01-31")
-    last = [match for text in texts if (match := _YEAR_LAST.fullmatch(text) or _YEAR_FIRST.fullmatch(text))]
+    matches = [_YEAR_LAST.fullmatch(text) or _YEAR_FIRST.fullmatch(text) for text in texts]
+    last = [match for match in matches if match]
     if len(last) < len(texts):
         if all(_SHORT_YEAR.fullmatch(text) or _YEAR_LAST.fullmatch(text) for text in texts):
             return Dates(None, "the year has two digits", "write the years in full")
         if len(last) <= max(_MANY, len(texts) / 2):
             return None
-        odd = next(text for text in texts if not (_YEAR_LAST.fullmatch(text) or _YEAR_FIRST.fullmatch(text)))
+        odd = texts[matches.index(None)]
         return Dates(None, f"{odd!r} is none", "correct it or leave the cell blank", last[0].string)
     pairs = [(int(match[1]), int(match[3]), match[2]) for match in last if len(match[1]) < 4]
     day_first = any(first > 12 or mark == "." for first, _, mark in pairs)
@@ -135,13 +136,18 @@ def _stamp(text: str, order: Order) -> str | None:
         if match is None or order == "year-first":
             return None
         day, month, year = (match[i] for i in ((1, 3, 4) if order == "day-first" else (3, 1, 4)))
-    hour, minute, second, half, offset = (part or "0" for part in match.groups()[4:])
-    zone = "+00:00" if offset in {"0", "Z"} else offset
-    if half != "0":
-        if not 1 <= int(hour) <= 12:
-            return None
-        hour = str(int(hour) % 12 + 12 * (half in "pP"))
-    return f"{year}-{int(month):02}-{int(day):02}T{int(hour):02}:{minute:0>2}:{second:0>2}{zone}"
+    hour, minute, second, half, offset = (part or "" for part in match.groups()[4:])
+    zone, of_day = "+00:00" if offset in {"", "Z"} else offset, _hour_of_day(int(hour or 0), half)
+    if of_day is None:
+        return None
+    return f"{year}-{int(month):02}-{int(day):02}T{of_day:02}:{minute:0>2}:{second:0>2}{zone}"
+
+
+def _hour_of_day(hour: int, half: str | None) -> int | None:
+    """Count an hour from midnight, with a or p where there is one for am and pm; None if there is no such hour."""
+    if hour > 23 or (half and not 1 <= hour <= 12):
+        return None
+    return hour % 12 + 12 * (half in "pP") if half else hour
 
 
 def _days(dates: pd.Series) -> np.ndarray:
@@ -180,7 +186,7 @@ _NAMED_MONTH = re.compile(
 )
 _WEEKDAYS = ["monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday"]
 _SHORT = {"sept": "september", "tues": "tuesday", "wednes": "wednesday", "thur": "thursday", "thurs": "thursday"}
-_CLOCK_TIME = re.compile(r"(\d{1,2}):([0-5]\d)(?::([0-5]\d(?:[.,]\d+)?))?(?:\s*([ap])\.?m\.?)?", re.IGNORECASE)
+_CLOCK_TIME = re.compile(rf"(\d{{1,2}}):([0-5]\d)(?::([0-5]\d(?:[.,]\d+)?))?{_HALF}")
 _MANY = 10
 """So many different dates are not there by chance, so that what is none among them is a slip."""
 _FEWEST = 3
@@ -204,12 +210,8 @@ def _hours(text: str) -> float | None:
     match = _CLOCK_TIME.fullmatch(text)
     if match is None:
         return None
-    hour, half = int(match[1]), (match[4] or "").casefold()
-    if hour > 23 or (half and not 1 <= hour <= 12):
-        return None
-    if half:
-        hour = hour % 12 + 12 * (half == "p")
-    return hour + int(match[2]) / 60 + float((match[3] or "0").replace(",", ".")) / 3600
+    hour = _hour_of_day(int(match[1]), match[4])
+    return None if hour is None else hour + int(match[2]) / 60 + float((match[3] or "0").replace(",", ".")) / 3600
 
 
 def _clock(hours: float) -> str:

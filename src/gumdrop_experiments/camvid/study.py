@@ -1,6 +1,6 @@
 """Networks trained in several ways on the same pictures, and what each says of the test pictures."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import partial
@@ -67,7 +67,7 @@ def study(settings: Settings, run: Run) -> WithPictures:
             results[variant][seed - run.options.seed]["by_draws"] = scores
         for (_, variant), scores in averages.items():
             results[variant][0]["averages"] = scores
-        return WithPictures(results, _maps(scenes, "learned", run.options.seed) if "learned" in chosen else [])
+        return WithPictures(results, list(_maps(scenes, "learned", run.options.seed)) if "learned" in chosen else [])
 
 
 @dataclass(frozen=True)
@@ -244,19 +244,15 @@ def _by_draws(scenes: _Scenes, variant: str, seed: int) -> Plain:
     return scores
 
 
-def _maps(scenes: _Scenes, variant: str, seed: int) -> Sequence[dict[str, Tensor]]:
+def _maps(scenes: _Scenes, variant: str, seed: int) -> Iterator[dict[str, Tensor]]:
     model, test = _trained(scenes, variant, seed), scenes.test
     step = max(1, len(test.labels) // SHOWN)
-    shown = []
     for i in range(step // 2, len(test.labels), step)[:SHOWN]:
         prediction = _predict(scenes, model, test.pictures[i : i + 1], variant, seed, draws=True)
-        shown.append(
-            {
-                "picture": test.pictures[i],
-                "truth": test.labels[i],
-                "prediction": prediction.label[0].cpu(),
-                "aleatoric": prediction.expected_entropy[0].cpu(),
-                "epistemic": prediction.mutual_information[0].cpu(),
-            }
-        )
-    return shown
+        yield {
+            "picture": test.pictures[i],
+            "truth": test.labels[i],
+            "prediction": prediction.label[0].cpu(),
+            "aleatoric": prediction.expected_entropy[0].cpu(),
+            "epistemic": prediction.mutual_information[0].cpu(),
+        }

@@ -1,21 +1,25 @@
 """The look of the figures of experiments: panels, axes, and a legend below them."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
-from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter
 
 from gumdrop_experiments.harness.plain import Plain
+
+if TYPE_CHECKING:  # each process of a run would load matplotlib, and one draws
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 GREY = "#8a8f98"
 
 
 def subplots(rows: int = 1, columns: int = 1, *, size: tuple[float, float], **options: Any) -> tuple[Figure, Any]:
     """Lay out panels as pyplot does, whose figures would stay in memory until they are closed."""
+    from matplotlib.figure import Figure
+
     drawing = Figure(figsize=size, layout="constrained")
     return drawing, drawing.subplots(rows, columns, **options)
 
@@ -39,9 +43,9 @@ def dress(
 def log_ticks(ax: Axes, *multiples: float, form: Any = "{x:g}") -> None:
     """Make the axis of y logarithmic, with plain numbers at multiples of the powers of ten."""
     ax.set_yscale("log")
-    ax.yaxis.set_major_locator(LogLocator(subs=multiples))
+    ax.locator_params("y", subs=multiples)
     ax.yaxis.set_major_formatter(form)
-    ax.yaxis.set_minor_formatter(NullFormatter())
+    ax.yaxis.set_minor_formatter("")
 
 
 def ticks_at(ax: Axes, values: Sequence[float], form: Callable[[float], str] = "{:,}".format) -> None:
@@ -65,6 +69,8 @@ def legend_below(drawing: Figure, ax: Axes, columns: int, size: float | None = N
 
 def legend_of(drawing: Figure, looks: Mapping[str, Plain], columns: int) -> None:
     """Say below all panels what lines and marks are, by how they look."""
+    from matplotlib.lines import Line2D
+
     handles = [Line2D([], [], label=label, **look) for label, look in looks.items()]
     drawing.legend(handles=handles, loc="outside lower center", ncols=columns, fontsize=8, frameon=False)
 
@@ -119,7 +125,7 @@ def dots(
             dot(ax, value[0], i, value[1], edges, form, **look(name))
     name_rows(ax, list(rows)[::-1])
     ax.set_xlim(edges)
-    ax.xaxis.set_major_locator(MaxNLocator(5, steps=[1, 2, 5, 10]))
+    ax.locator_params("x", nbins=5, steps=[1, 2, 5, 10])
 
 
 def dot(

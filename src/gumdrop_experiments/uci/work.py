@@ -93,11 +93,9 @@ def in_units(predictions: Sequence[RegressionPrediction], splits: Sequence[Split
 
 def scores(outcome: Outcome, splits: Sequence[Split]) -> list[Plain]:
     """Score the predictions of each split, in units of the target and nats per row."""
-    results = []
-    for prediction, split in zip(outcome.predictions, splits, strict=True):
-        target = (split.y_test * split.y_std + split.y_mean).squeeze(1).numpy()
-        results.append({**scores_of(rows_of(prediction, target)), "crps": crps_of(prediction, target)})
-    return results
+    targets = [(split.y_test * split.y_std + split.y_mean).squeeze(1).numpy() for split in splits]
+    pairs = zip(outcome.predictions, targets, strict=True)
+    return [{**scores_of(rows_of(prediction, y)), "crps": crps_of(prediction, y)} for prediction, y in pairs]
 
 
 def chosen(

@@ -1,6 +1,5 @@
 """What the tests of training on several processes run: alone in the test, and as a script of two processes."""
 
-import atexit
 import functools
 import os
 import signal
@@ -18,6 +17,8 @@ from gumdrop.layers import ConcreteDropout
 from gumdrop.likelihoods import LIKELIHOODS
 from gumdrop.networks import mlp
 from gumdrop.training import fit, processes, state
+
+from builders.processes import fork
 
 NUM_ROWS, BATCH = 101, 32  # 101 = 3 * 32 + 5: the last batch leaves one of four processes two rows, the others one
 
@@ -214,10 +215,7 @@ def main():
     folder, *names = sys.argv[1:]
     place = Path(folder)
     if "RANK" not in os.environ:  # no torchrun: two processes, of which one is a fork
-        child = os.fork()
-        os.environ["RANK"] = os.environ["LOCAL_RANK"] = "0" if child else "1"
-        if child:  # after the processes have said farewell to one another
-            atexit.register(lambda: os.waitpid(child, 0)[1] and os._exit(1))
+        fork()
     cases = CASES | {
         "killed": lambda: checkpointed(place),
         "killed, sharded": lambda: checkpointed(place, sharded=True),

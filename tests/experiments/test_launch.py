@@ -1,4 +1,4 @@
-"""Sweeps: parts of an experiment in processes of their own, here, through submitit, and under torchrun."""
+"""Sweeps: parts of an experiment in processes of their own, here, through submitit, and as torchrun starts them."""
 
 import json
 import os
@@ -13,29 +13,10 @@ import pytest
 from gumdrop_experiments.harness.parts import _CrashError, _tried, launch
 from gumdrop_experiments.harness.run import Run
 from gumdrop_experiments.harness.settings import RunOptions
-from gumdrop_experiments.pages.page import Page
 
-from builders.processes import environment
+from builders.pieces import note, sweep
+from builders.processes import environment, run_two
 from builders.waiting import HANG
-
-
-def note(folder: Path, name: str, kind: str) -> None:
-    """Leave a file that says how often this was called, and then do what the kind says."""
-    with (folder / name).open("a") as file:
-        file.write("x")
-    calls = len((folder / name).read_text())
-    if kind == "killed once" and calls == 1:
-        os.kill(os.getpid(), signal.SIGKILL)
-    if kind == "error":
-        raise ValueError("no such thing")
-
-
-def environment_with_tests() -> dict[str, str]:
-    """Let other processes import what stands here."""
-    here = Path(__file__).parent
-    places = [str(here), str(here.parent), environment()["PYTHONPATH"]]
-    return {**environment(), "PYTHONPATH": os.pathsep.join(places)}
-
 
 KINDS = {"once": "killed once", "wrong": "error"}
 
@@ -57,26 +38,13 @@ def test_a_piece_that_always_crashes_is_reported() -> None:
 def test_submitit_runs_the_same_pieces(tmp_path, monkeypatch) -> None:
     job = pytest.importorskip("submitit").core.core.Job
     monkeypatch.setattr(job, "_results_timeout_s", 1)  # on this disk, what a job leaves is there when it ends
-    monkeypatch.setenv("PYTHONPATH", environment_with_tests()["PYTHONPATH"])
+    monkeypatch.setenv("PYTHONPATH", environment()["PYTHONPATH"])
     said: list[str] = []
     work = {name: partial(note, tmp_path, name, KINDS[name]) for name in ("once", "wrong")}
     problems = launch(work, jobs=2, launcher="submitit", folder=tmp_path / "jobs", notify=said.append)
     assert problems == {"wrong": "ValueError: no such thing"}
     assert (tmp_path / "once").read_text() == "xx"
     assert any(text.startswith("once left no result as job") for text in said)
-
-
-def part(folder: Path, name: str, kind: str) -> dict[str, int]:
-    note(folder, name, kind)
-    return {"length": len(name)}
-
-
-def sweep(folder: Path, out: Path, kinds: dict[str, str], **options) -> dict:
-    with Run("sweep", RunOptions(out=out, resume=True, **options)) as run:
-        found = run.parts({name: partial(part, folder, name, kind) for name, kind in kinds.items()})
-        total = run.part("total", lambda: sum(each["length"] for each in found.values()))
-        run.finish({"total": total}, Page("Sweep", "Lengths.", body=[]))
-    return found
 
 
 def test_what_is_done_is_kept_a_crash_is_tried_again_and_an_error_is_named(tmp_path, capfd) -> None:
@@ -91,30 +59,25 @@ def test_what_is_done_is_kept_a_crash_is_tried_again_and_an_error_is_named(tmp_p
 
 
 JOB = """
-import pathlib, sys, test_launch
+import pathlib, sys
+import gumdrop.tables, gumdrop.views.report  # once for both processes
+from builders import pieces, processes
 from gumdrop import cli
+processes.fork()
 place = pathlib.Path(sys.argv[1])
-test_launch.sweep(place, place / "out", dict.fromkeys(test_launch.KINDS, "good"))
-flags = ["--members", "3", "--epochs", "2", "--target", "y", "--out"]
+pieces.sweep(place, place / "out", dict.fromkeys(["once", "wrong"], "good"))
+flags = ["--members", "3", "--epochs", "2", "--target", "y", "--no-compare", "--out"]
 sys.exit(cli.main(["fit", str(place / "rows.csv"), *flags, str(place / "fit")]))
 """
 
 
 @pytest.mark.slow
-def test_processes_of_torchrun_share_the_work_and_one_writes(tmp_path) -> None:
+def test_processes_as_of_torchrun_share_the_work_and_one_writes(tmp_path) -> None:
     (tmp_path / "job.py").write_text(JOB)
     (tmp_path / "rows.csv").write_text("x,y\n" + "".join(f"{i},{i * i % 17 + 0.5}\n" for i in range(40)))
-    call = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", str(tmp_path / "job.py")]
-    done = subprocess.run(
-        [sys.executable, *call, str(tmp_path)],
-        env=environment_with_tests(),
-        capture_output=True,
-        text=True,
-        timeout=HANG,
-    )
-    assert done.returncode == 0, done.stderr[-4000:]
+    said = run_two(tmp_path / "job.py", tmp_path)
     assert set(calls_of(tmp_path).values()) == {1}
-    assert done.stdout.count("Look at") == 2  # the page of the sweep, and that of the fit
+    assert said.count("Look at") == 2  # the page of the sweep, and that of the fit
     assert sorted(path.name for path in (tmp_path / "fit").glob("model*")) == ["model.json", "model.safetensors"]
     assert not (tmp_path / "fit.partial").exists()
     best = json.loads((tmp_path / "fit" / "results.json").read_text())["best_epochs"]
@@ -122,16 +85,12 @@ def test_processes_of_torchrun_share_the_work_and_one_writes(tmp_path) -> None:
     assert '"total": 9' in (tmp_path / "out" / "results.json").read_text()
 
 
-def stay() -> None:
-    print(os.getpid(), flush=True)
-    signal.pause()
-
-
 STAYING = """
-import pathlib, sys, test_launch
+import pathlib, sys
+from builders import pieces
 from gumdrop_experiments.harness.parts import launch
 if __name__ == "__main__":
-    launch({"long": test_launch.stay}, jobs=1, folder=pathlib.Path(sys.argv[1]))
+    launch({"long": pieces.stay}, jobs=1, folder=pathlib.Path(sys.argv[1]))
 """
 
 
@@ -139,7 +98,7 @@ def test_pieces_of_a_killed_run_end(tmp_path) -> None:
     (tmp_path / "job.py").write_text(STAYING)
     run = subprocess.Popen(
         [sys.executable, str(tmp_path / "job.py"), str(tmp_path)],
-        env=environment_with_tests(),
+        env=environment(),
         stdout=subprocess.PIPE,
         text=True,
     )

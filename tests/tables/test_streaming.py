@@ -2,8 +2,6 @@
 
 import copy
 import json
-import subprocess
-import sys
 
 import numpy as np
 import pandas as pd
@@ -27,9 +25,8 @@ from gumdrop.tables.streams.rows import StreamedRows
 from gumdrop.tables.streams.survey import Moments, survey
 from gumdrop.training.processes import ProcessGroup
 
-from builders.processes import environment
+from builders.processes import run_two
 from builders.tables import ONE
-from builders.waiting import HANG
 
 pa = pytest.importorskip("pyarrow")
 from pyarrow import feather  # noqa: E402
@@ -457,8 +454,10 @@ def test_streams_that_estimators_cannot_take(numbers_only, change, options, mess
 
 SHARED = """
 import sys, torch
+from builders.processes import fork
 from gumdrop.estimators import ConcreteDropoutRegressor
 from gumdrop.training.processes import process_group
+fork()
 model = ConcreteDropoutRegressor(n_members=1, hidden_layer_sizes=(8,), max_iter=2, batch_size=64)
 model.fit_stream(sys.argv[1], "y", columns=["x"])  # without a seed, which processes must agree on
 torch.save(dict(model.ensemble_.state_dict()), f"{sys.argv[2]}/{process_group().rank}.pt")
@@ -468,10 +467,7 @@ torch.save(dict(model.ensemble_.state_dict()), f"{sys.argv[2]}/{process_group().
 @pytest.mark.slow
 def test_processes_share_the_stream_of_an_estimator(numbers_only, tmp_path) -> None:
     (tmp_path / "job.py").write_text(SHARED)
-    words = ["--standalone", "--nproc-per-node", "2", str(tmp_path / "job.py"), str(numbers_only), str(tmp_path)]
-    call = [sys.executable, "-m", "torch.distributed.run", *words]
-    done = subprocess.run(call, env=environment(), capture_output=True, text=True, timeout=HANG)
-    assert done.returncode == 0, done.stderr[-2000:]
+    run_two(tmp_path / "job.py", numbers_only, tmp_path)
     one, other = (torch.load(tmp_path / f"{rank}.pt") for rank in (0, 1))
     assert all(torch.equal(one[name], other[name]) for name in one)
 

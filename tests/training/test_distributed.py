@@ -17,7 +17,7 @@ from gumdrop.training.processes import group as distributed
 from gumdrop.training.processes.sharding import _mean_in_float32
 
 from builders import distributed_job as job
-from builders.processes import environment
+from builders.processes import environment, run_two
 from builders.waiting import HANG, until
 
 JOB = Path(job.__file__)
@@ -47,12 +47,7 @@ def launch(folder: Path, *words: str, machines: tuple[tuple[str, ...], ...] = ((
 def two(tmp_path_factory) -> dict:
     """What two processes find; the second is a fork of the first, since each one takes seconds to load torch."""
     folder = tmp_path_factory.mktemp("two")
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
-    given = {"WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
-    call = [sys.executable, str(JOB), str(folder), *job.CASES]
-    done = subprocess.run(call, env=environment() | given, capture_output=True, text=True, timeout=HANG)
-    assert done.returncode == 0, done.stderr[-4000:]
+    run_two(JOB, folder, *job.CASES)
     return torch.load(folder / "found.pt")
 
 

@@ -2,7 +2,10 @@
 
 import pytest
 import torch
+from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
+
+from gumdrop_experiments.harness import run
 
 from builders.digits import write_digits
 
@@ -15,13 +18,21 @@ def _no_collection(monkeypatch) -> None:
 
 @pytest.fixture(autouse=True)
 def _undrawn(undrawn, monkeypatch) -> None:
-    """Figures are drawn for their own files alone, and not once more for the page; coarsely, where all stands."""
-    own = Figure.savefig
+    """Figures are drawn once, coarsely, where all stands: not for the page, nor where a run that goes on has them."""
+    whole, other = run.write_figure, Figure.savefig
+
+    def write_figure(picture, folder) -> None:
+        if not (folder / f"{picture.name}.png").exists():
+            picture.drawing.set(layout_engine="none", dpi=40)
+            whole(picture, folder)
 
     def savefig(figure, file, **options) -> None:
-        figure.set_layout_engine("none")
-        own(figure, file, **{**options, "dpi": 40})
+        if options["format"] == "png":  # which the usual way draws twice, to lay it out first
+            FigureCanvasAgg(figure).print_png(file)
+        else:
+            other(figure, file, **options)
 
+    monkeypatch.setattr(run, "write_figure", write_figure)
     monkeypatch.setattr(Figure, "savefig", savefig)
 
 

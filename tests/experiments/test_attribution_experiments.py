@@ -4,6 +4,7 @@ import pytest
 import torch
 
 from gumdrop import cli
+from gumdrop_experiments.attribution import masks, peers
 from gumdrop_experiments.attribution import study as experiment
 from gumdrop_experiments.attribution.masks import mask_iou, planted_squares
 from gumdrop_experiments.attribution.peers import gumbel_masks
@@ -23,7 +24,7 @@ def data(tmp_path):
     """A folder of data sets: bars at ten heights for digits, two colours for photographs."""
     generator = torch.Generator().manual_seed(0)
     folder = tmp_path / "data"
-    write_digits(folder / "mnist", count=1030)
+    write_digits(folder / "mnist", count=60)
     (folder / "images").mkdir()
     for i, name in enumerate(PHOTOGRAPHS):
         pixels = torch.randint(0, 256, (30, 40, 3), generator=generator, dtype=torch.uint8)
@@ -35,9 +36,11 @@ def data(tmp_path):
 @pytest.mark.slow
 def test_attribution_leaves_its_numbers_and_figures(data, tmp_path, constants) -> None:
     constants(convolutional, CLASSIFIER_STEPS=5)
-    constants(experiment, STEPS=3, SPEED_ITERATIONS=1, CROP=32, PICTURE=40)
+    constants(experiment, STEPS=3, SPEED_ITERATIONS=1, CROP=32, PICTURE=40, SHOWN=10, UNSEEN=slice(10))
+    constants(masks, SQUARES=4)
+    constants(peers, ROUNDS=1)
     out = tmp_path / "out"
-    results = reproduced("attribution", out, "--num-images", 2, "--iterations", 2, data=data)
+    results = reproduced("attribution", out, "--num-images", 1, "--iterations", 2, data=data)
     assert set(results["planted"]["infills"]) == {"blur", "mean", "zeros", "uniform", "normal", "local_shuffle"}
     for found in results["digits"].values():
         assert {"FIDO ssr", "FIDO joint", "Gumbel t=1 sdr", "integrated gradients", "occlusion 5 x 5"} <= set(found)

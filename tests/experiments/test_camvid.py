@@ -188,8 +188,8 @@ def test_perfect_scores_are_perfect():
 
 def test_some_variants_of_a_u_net_in_bfloat16(tmp_path):
     folder, out = tmp_path / "data", tmp_path / "out"
-    write_pictures(folder / "camvid", {"train": 4, "val": 2, "test": 2})
-    words = ["--height", 40, "--width", 48, "--network", "unet", "--seeds", 2, "--bfloat16", "--crop", 32]
+    write_pictures(folder / "camvid", {"train": 2, "val": 1, "test": 1})
+    words = ["--height", 24, "--width", 32, "--network", "unet", "--seeds", 2, "--bfloat16", "--crop", 16]
     words += ["--epochs", 1, "--num-samples", 2, "--variants", "learned from 0.05", "learned", "none"]
     words += ["--regularisers", "1e-8", 1]  # with these the entropy decides alone
     found = reproduced("camvid", out, *words, data=folder)
@@ -240,8 +240,8 @@ def test_rates_are_drawn_in_the_order_in_which_data_pass_them(name):
 @pytest.mark.slow
 def test_a_small_run_on_drawn_shapes(tmp_path):
     folder, out = tmp_path / "data", tmp_path / "out"
-    write_pictures(folder / "camvid", {"train": 4, "val": 2, "test": 2})
-    words = ["--height", 40, "--width", 48, "--crop", 32, "--epochs", 6, "--num-samples", 3, "--seeds", 1]
+    write_pictures(folder / "camvid", {"train": 4, "val": 1, "test": 1})
+    words = ["--height", 32, "--width", 40, "--crop", 24, "--epochs", 6, "--num-samples", 2, "--seeds", 1]
     found = reproduced("camvid", out, *words, "--draws", data=folder)
     assert list(found) == ["none", "fixed 0.2", "learned", "learned, aleatoric head"]
     for variant, (run,) in found.items():

@@ -17,8 +17,8 @@ from builders.reproduced import reproduce, reproduced, results_of
 def _small(monkeypatch, constants):
     for name, value in {"hidden": (8, 8), "model_steps": 8, "policy_steps": 2, "num_policies": 2}.items():
         monkeypatch.setitem(study.QUICK, name, value)
-    monkeypatch.setattr(swing_up, "FRAMES_PER_STEP", 1)
-    constants(study, HELD_OUT_TRIALS=3, NUM_STARTS=10)
+    constants(swing_up, FRAMES_PER_STEP=1, FINER=1)
+    constants(study, HELD_OUT_TRIALS=2, NUM_STARTS=5)
 
 
 @pytest.mark.slow

@@ -63,9 +63,14 @@ def test_a_record_that_is_too_short_is_an_error() -> None:
 SMALL = ("--quick", "--width", 16, "--steps", 30, "--learned-steps", 40, "--num-samples", 20, "--chain-draws", 20)
 
 
-def test_a_small_run_leaves_every_figure_and_number(data, tmp_path, monkeypatch, capsys) -> None:
+@pytest.fixture(scope="module")
+def out(tmp_path_factory):
+    """The folder of one run, which tests go on with."""
+    return tmp_path_factory.mktemp("co2") / "out"
+
+
+def test_a_small_run_leaves_every_figure_and_number(data, out, monkeypatch, capsys) -> None:
     monkeypatch.setattr(gaussian_processes, "installed", lambda: False)
-    out = tmp_path / "out"
     results = reproduced("co2", out, *SMALL, "--networks", "fixed", "narrow", data=data)
     assert "numpyro is not installed, so gp-sampled is left out" in capsys.readouterr().out
     assert figures_of(out) == ["co2-record.png", "co2-fixed.png", "co2-narrow.png", "co2-fit.png"]
@@ -94,12 +99,11 @@ def test_a_small_run_leaves_every_figure_and_number(data, tmp_path, monkeypatch,
     assert "Stopped" not in page
 
 
-def test_a_network_that_was_stopped_is_reported_as_it_is(data, tmp_path, monkeypatch) -> None:
+def test_a_network_that_was_stopped_is_reported_as_it_is(data, out, monkeypatch) -> None:
     monkeypatch.setattr(gaussian_processes, "installed", lambda: False)
     monkeypatch.setattr(study, "SAVED_EVERY", 10)
-    out = tmp_path / "out"
     found = series(record())
-    assert reproduce("co2", out, *SMALL, "--networks", "narrow", data=data) == 0
+    assert reproduce("co2", out, *SMALL, "--networks", "narrow", "--resume", data=data) == 0
     state = out / "parts" / "relu-learned.checkpoint"
     looks = study.train(build(NETWORKS["relu-learned"], width=16, seed=0), found, state, steps=20, seed=0)
     assert reproduce("co2", out, *SMALL, "--networks", "narrow", "--resume", data=data) == 0

@@ -230,7 +230,7 @@ def test_the_gradient_fades_as_it_goes_back_in_time(decay):
 
 def test_policies_improve_with_the_true_dynamics_each_on_its_own():
     policies = some_policies(count=4)
-    settings = SearchSettings(policy_steps=25, num_particles=2)
+    settings = SearchSettings(policy_steps=12, num_particles=2)
     before = [parameter.detach().clone() for parameter in policies.parameters()]
 
     def objective():

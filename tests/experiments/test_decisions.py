@@ -11,12 +11,11 @@ from builders.reproduced import reproduced
 
 
 @pytest.mark.slow
-def test_a_quick_run_of_decisions(tmp_path, monkeypatch) -> None:
-    monkeypatch.setattr(decisions, "QUICK_PASSES", 1)
-    monkeypatch.setattr(decisions, "POOL", 200)
-    monkeypatch.setattr(decisions, "load_digits", lambda **_: [part[:400] for part in load_digits(return_X_y=True)])
+def test_a_quick_run_of_decisions(tmp_path, constants) -> None:
+    constants(decisions, QUICK_PASSES=1, QUICK_SEEDS=1, POOL=200)
+    constants(decisions, load_digits=lambda **_: [part[:400] for part in load_digits(return_X_y=True)])
     for name in ("ConcreteDropoutClassifier", "ConcreteDropoutRegressor"):
-        monkeypatch.setattr(decisions, name, partial(getattr(decisions, name), n_members=2, n_mc_samples=5))
+        constants(decisions, **{name: partial(getattr(decisions, name), n_members=2, n_mc_samples=5)})
     results = reproduced("decisions", tmp_path / "out", "--quick")
     first = {choice: [curve[0]["accuracy"] for curve in curves] for choice, curves in results["labels"].items()}
     assert len({tuple(values) for values in first.values()}) == 1, "all choices begin with the same rows"

@@ -1,12 +1,15 @@
 """`gumdrop reproduce gaps`, scaled down, on real data that comes with scikit-learn."""
 
 import math
+from functools import partial
 
 import numpy as np
 import pytest
 
+from gumdrop.estimators import ConcreteDropoutRegressor
 from gumdrop_experiments.data.uci import held_out, read_rows, splits_of
 from gumdrop_experiments.gaps import study as gaps
+from gumdrop_experiments.tables import methods
 from gumdrop_experiments.tables.methods import METHODS, Method
 
 from builders.reproduced import reproduce, reproduced
@@ -58,7 +61,8 @@ def test_a_quick_run_compares_kinds_of_splits_and_goes_on_where_a_rival_fails(da
     def fails(task) -> None:
         raise RuntimeError("out of memory")
 
-    monkeypatch.setattr(gaps, "QUICK_EPOCHS", 2)
+    monkeypatch.setattr(gaps, "QUICK_EPOCHS", 1)
+    monkeypatch.setattr(methods, "ConcreteDropoutRegressor", partial(ConcreteDropoutRegressor, n_members=2))
     monkeypatch.setitem(METHODS, "forest", Method("quantile forest", fails, package="json"))
     out = tmp_path / "out"
     words = ("--quick", "--methods", "gumdrop", "linear", "forest")

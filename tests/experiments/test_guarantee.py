@@ -1,11 +1,13 @@
 """`gumdrop reproduce guarantee` on made-up tables and streams, and the counts that it draws from them."""
 
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pytest
 from test_rivals import write_tables
 
+from gumdrop.tables.fitting.settings import FitSettings
 from gumdrop_experiments.guarantee import study, ways
 from gumdrop_experiments.guarantee.ways import COVERAGES, column_of
 from gumdrop_experiments.tables.tasks import Task
@@ -15,8 +17,9 @@ from builders.uci import write_set
 
 
 @pytest.mark.slow
-def test_every_way_has_intervals_of_every_table_and_levels_follow_streams(tmp_path, monkeypatch) -> None:
-    monkeypatch.setattr(ways, "RIVALS", {"trees, CV+ of MAPIE": ways.RIVALS["trees, CV+ of MAPIE"]})
+def test_every_way_has_intervals_of_every_table_and_levels_follow_streams(tmp_path, constants) -> None:
+    constants(ways, RIVALS={"trees, CV+ of MAPIE": ways.RIVALS["trees, CV+ of MAPIE"]})
+    constants(ways, FitSettings=partial(FitSettings, num_members=3))
     data = tmp_path / "data"
     write_set(data / "uci" / "boston-housing")
     write_tables(data / "tables", rows=300)

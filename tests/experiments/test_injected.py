@@ -8,6 +8,7 @@ from torch import nn
 
 from gumdrop.likelihoods import Categorical, Gaussian
 from gumdrop.training import frozen, held_out_rates
+from gumdrop_experiments.data.mnist import small_digits
 from gumdrop_experiments.injected import Settings, study, tasks
 
 from builders.digits import write_digits
@@ -22,8 +23,9 @@ def test_every_network_is_trained_and_every_way_scored(tmp_path, constants) -> N
     pytest.importorskip("transformers", reason="needs the package transformers")
     constants(held_out_rates, STEPS=1, MOST_ROWS=16, GRID=(-3.0, -1.0))
     constants(frozen, JUDGES=4)
-    constants(tasks, CROP=16, QUICK_ROWS=40)
-    constants(study, GRID=(0.02, 0.2))
+    constants(tasks, CROP=16, QUICK_ROWS=24, QUICK_CROPS=(4, 8, 2))
+    constants(tasks, small_digits=lambda: small_digits().rows(slice(1330)))
+    constants(study, GRID=(0.02, 0.2), GRID_SAMPLES=3, PRECISIONS=(0.1, 10.0))
     data = tmp_path / "data"
     for name in tasks.TABLES:
         write_set(data / "uci" / name)

@@ -14,8 +14,9 @@ from gumdrop_experiments.line.study import SIZES, STRENGTHS, TUNED_SIZES, even_n
 from builders.reproduced import figures_of, reproduced
 
 
-def test_a_small_run_leaves_every_figure_and_number(tmp_path, monkeypatch) -> None:
-    monkeypatch.setattr(study, "QUICK", tuple(dataclasses.replace(scale, num_samples=4) for scale in study.QUICK))
+def test_a_small_run_leaves_every_figure_and_number(tmp_path, constants) -> None:
+    constants(study, QUICK=tuple(dataclasses.replace(scale, num_samples=4) for scale in study.QUICK))
+    constants(study, BATCH_SIZE=1000)
     results = reproduced("line", tmp_path, "--quick", "--steps", 4)
     assert figures_of(tmp_path) == ["line-fits.png", "line-fits-narrow.png", "line-uncertainty.png", "line-rates.png"]
     for network in results["networks"]:
@@ -27,7 +28,7 @@ def test_a_small_run_leaves_every_figure_and_number(tmp_path, monkeypatch) -> No
             assert result["chosen"] in STRENGTHS
             assert [run["strength"] for run in result["strengths"]] == list(STRENGTHS)
             assert all(run["error"] > 0 and run["score"] < 0 for run in result["strengths"])
-        assert [run["steps"] for run in network["runs"]] == [4, 4, 4, 4, 10, 100]  # whole epochs
+        assert [run["steps"] for run in network["runs"]] == [4, 4, 4, 4, 8, 20]  # whole epochs
     page = (tmp_path / "report.html").read_text()
     for words in ("1.23", "0.54", "16 units", "64 units", "A quick run", "two strengths of dropout"):
         assert words in page

@@ -17,17 +17,23 @@ from builders.reviews import write_reviews
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
-def test_every_way_is_trained_scored_and_drawn(tmp_path, monkeypatch) -> None:
+def test_every_way_is_trained_scored_and_drawn(tmp_path, constants) -> None:
     pytest.importorskip("peft", reason="needs the package peft")
     from gumdrop_experiments.lora import adapters, study
 
-    for place, name, value in ((study, "HELD_OUT", 40), (adapters, "NUM_SAMPLES", 2), (depth, "NUM_SAMPLES", 2)):
-        monkeypatch.setattr(place, name, value)
-    monkeypatch.setattr(study, "small_digits", lambda: small_digits().rows(slice(150)))
-    monkeypatch.setattr(depth, "NETWORKS", ("ViT",))
+    # Adapters take one of the ways of an arm, each prior somewhere; paths choose between two.
+    arms = enumerate(study.ADAPTER_ARMS.items())
+    of_adapters = {arm: ([ways[i % len(ways)]], kind) for i, (arm, (ways, kind)) in arms}
+    few = [way for way in depth.WAYS if way not in ("linear 0.5", "learned 300")]
+    of_paths = {arm: (ways[:2], kind) for arm, (ways, kind) in study.DEPTH_ARMS.items()}
+    constants(study, HELD_OUT=20, ADAPTER_ARMS=of_adapters, DEPTH_ARMS=of_paths)
+    constants(study, small_digits=lambda: small_digits().rows(slice(100)))
+    constants(adapters, NUM_SAMPLES=2, WAYS={way: adapters.WAYS[way] for (way,), _ in of_adapters.values()})
+    constants(depth, NUM_SAMPLES=2, VALIDATION_SAMPLES=1, NETWORKS=("ViT",), WAYS=few)
     write_reviews(tmp_path / "data" / "sst")
-    write_digits(tmp_path / "data" / "mnist", count=120)
-    found = reproduced("lora", tmp_path / "out", "--quick", "--few", 32, "--more", 32, data=tmp_path / "data")
+    write_digits(tmp_path / "data" / "mnist", count=100)
+    words = ("--quick", "--few", 32, "--more", 32, "--images", 50, "--base-steps", 2, "--steps", 2)
+    found = reproduced("lora", tmp_path / "out", *words, data=tmp_path / "data")
     assert list(found["adapters"]) == ["32"]
     assert list(found["paths"]) == ["ViT on digits", "ViT on MNIST"]
     for arms in found["adapters"].values():

@@ -1,11 +1,13 @@
 """`gumdrop reproduce rates`, scaled down, on tables that come with scikit-learn."""
 
 import math
+from functools import partial
 
 import numpy as np
 import pytest
 import torch
 
+from gumdrop.ensembles import EnsembleSettings
 from gumdrop_experiments.rates import sets
 from gumdrop_experiments.rates import study as rates
 from gumdrop_experiments.rates.results import ELBO, GRID, HELD_OUT, LABELS, OFF, summary
@@ -18,6 +20,7 @@ from builders.reproduced import reproduced
 def test_every_way_to_a_rate_is_scored_and_drawn(tmp_path, constants) -> None:
     constants(rates, NUM_SAMPLES=10, QUICK_SETS=("diabetes", "cancer"), QUICK_SPLITS=1, QUICK_EPOCHS=1)
     constants(rates, LARGE=400)  # which breast cancer has
+    constants(rates, EnsembleSettings=partial(EnsembleSettings, num_members=3))
     results = reproduced("rates", tmp_path / "out", "--quick")
     for size in ("ensemble", "single"):
         assert list(results[size]["random"]["worst"]) == list(LABELS)

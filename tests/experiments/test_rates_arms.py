@@ -2,6 +2,7 @@
 
 import itertools
 import math
+from functools import partial
 
 import pytest
 import torch
@@ -50,6 +51,7 @@ def with_scores(fits: dict, scores: dict) -> dict:
 @pytest.mark.slow
 def test_every_arm_is_scored_and_drawn(tmp_path, constants) -> None:
     constants(rates, NUM_SAMPLES=10, QUICK_SETS=("diabetes",), QUICK_SPLITS=1, QUICK_EPOCHS=1)
+    constants(rates, EnsembleSettings=partial(EnsembleSettings, num_members=3))
     assert list(ARM_LABELS) == list(ARMS)
     found = reproduced("rates", tmp_path / "out", "--quick", "--arms", *ARMS)["arms"]
     assert list(found["mean"]) == [OFF, GRID, ELBO, *ARMS]

@@ -1,15 +1,18 @@
 """`gumdrop reproduce rivals`, scaled down, on tables of the same shape."""
 
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
 
+from gumdrop.estimators import ConcreteDropoutRegressor
 from gumdrop_experiments.data.uci import TABLES
 from gumdrop_experiments.rivals import PUBLISHED
 from gumdrop_experiments.rivals import study as rivals
 from gumdrop_experiments.rivals.study import read
+from gumdrop_experiments.tables import methods
 from gumdrop_experiments.tables.methods import METHODS, Method
 
 from builders.reproduced import reproduce, reproduced
@@ -48,7 +51,8 @@ def test_a_quick_run_puts_ours_and_others_beside_the_published(data, tmp_path, m
     def fails(task) -> None:
         raise RuntimeError("out of memory")
 
-    monkeypatch.setattr(rivals, "QUICK_EPOCHS", 2)
+    monkeypatch.setattr(rivals, "QUICK_EPOCHS", 1)
+    monkeypatch.setattr(methods, "ConcreteDropoutRegressor", partial(ConcreteDropoutRegressor, n_members=2))
     monkeypatch.setitem(METHODS, "forest", Method("quantile forest", fails, package="json"))
     out = tmp_path / "out"
     words = ("--quick", "--methods", "gumdrop", "linear", "forest")

@@ -1,13 +1,18 @@
 """`gumdrop reproduce tables`, scaled down."""
 
+import itertools
 import math
+from functools import partial
 
 import numpy as np
 import pytest
 import torch
 from scipy import stats
+from sklearn.ensemble import HistGradientBoostingRegressor
 
 from gumdrop.likelihoods import ClassificationPrediction, RegressionPrediction
+from gumdrop.tables import baselines
+from gumdrop_experiments.tables import methods
 from gumdrop_experiments.tables import study as tables
 from gumdrop_experiments.tables.methods import METHODS, Method
 from gumdrop_experiments.tables.study import summaries, verdicts
@@ -145,6 +150,10 @@ def test_a_run_compares_all_methods_and_goes_on_after_a_stop(tmp_path, monkeypat
     monkeypatch.setattr(tables.importlib.util, "find_spec", lambda name: None)
     monkeypatch.setattr(tables, "QUICK_EPOCHS", 1)
     monkeypatch.setattr(tables, "table_sets", small_sets)
+    for place in (methods, baselines):
+        monkeypatch.setattr(place, "HistGradientBoostingRegressor", partial(HistGradientBoostingRegressor, max_iter=3))
+    for name in ("ConcreteDropoutClassifier", "ConcreteDropoutRegressor"):
+        monkeypatch.setattr(methods, name, partial(getattr(methods, name), n_members=2))
     out = tmp_path / "out"
     results = reproduced("tables", out, "--quick")
     own = {key for key, method in METHODS.items() if method.package is None}
@@ -168,7 +177,8 @@ def test_a_rival_that_is_absent_or_fails_is_named_and_stops_nothing(tmp_path, mo
     def fails(task: Task) -> Quantiles:
         raise ValueError("no rows to stop by")
 
-    monkeypatch.setattr(tables, "table_sets", small_sets)
+    monkeypatch.setattr(tables, "QUICK_EPOCHS", 1)
+    monkeypatch.setattr(tables, "table_sets", lambda data, most: itertools.islice(small_sets(data), 1))
     monkeypatch.setitem(METHODS, "forest", Method("quantile forest", fails, classes=False, package="json"))
     monkeypatch.setitem(METHODS, "ngboost", Method("NGBoost", fails, classes=False, package="no_such_package"))
     out = tmp_path / "out"

@@ -18,9 +18,9 @@ from builders.reviews import write_reviews
 @pytest.mark.slow
 def test_transformers_run_in_every_setting(tmp_path, constants):
     pytest.importorskip("transformers", reason="needs the package transformers")
-    constants(study, NUM_SAMPLES=3, HELD_OUT_SUMS=40)
+    constants(study, NUM_SAMPLES=2, HELD_OUT_SUMS=10)
     write_reviews(tmp_path / "data" / "sst")
-    words = ["--seeds", 1, "--review-epochs", 1, "--sum-epochs", 1, "--lines", 64]
+    words = ["--seeds", 1, "--review-epochs", 1, "--sum-epochs", 1, "--lines", 32]
     found = reproduced("transformers", tmp_path / "out", *words, data=tmp_path / "data")
     assert list(found) == ["reviews", "sums"]
     assert list(found["reviews"]) == list(found["sums"]) == ["none", "fixed 0.1", "fixed 0.3", "learned"]

@@ -1,11 +1,13 @@
 """`gumdrop reproduce tuning`, scaled down, on real data that comes with scikit-learn."""
 
 import math
+from functools import partial
 
 import numpy as np
 import pytest
 import torch
 
+from gumdrop.ensembles import EnsembleSettings
 from gumdrop_experiments.tuning import study as tuning
 from gumdrop_experiments.uci import methods, work
 
@@ -15,16 +17,13 @@ from builders.uci import write_set
 
 @pytest.mark.slow
 def test_tuning_never_sees_a_test_row_and_writes_its_page(tmp_path, constants) -> None:
-    constants(methods, NUM_SAMPLES=20)
-    constants(work, NUM_SAMPLES=20)
-    constants(tuning, UCI=("diabetes",), SIMULATED=(), QUICK_EPOCHS=1)
+    constants(methods, NUM_SAMPLES=5)
+    constants(work, NUM_SAMPLES=5, EnsembleSettings=partial(EnsembleSettings, num_members=3))
+    constants(tuning, UCI=("diabetes",), SIMULATED=(), QUICK_SPLITS=1, QUICK_EPOCHS=1)
     folder = tmp_path / "data" / "uci" / "diabetes"
-    write_set(folder)
-    for k in range(3):  # test rows that would be noticed
-        rows = np.loadtxt(folder / "data.txt")
-        test = np.loadtxt(folder / f"index_test_{k}.txt").astype(int)
-        np.savetxt(folder / f"index_test_{k}.txt", range(80, 80 + len(test)))
-    np.savetxt(folder / "data.txt", np.vstack([rows, np.full((10, 11), 1e30)]))
+    write_set(folder, splits=1)
+    np.savetxt(folder / "index_test_0.txt", range(80, 90))  # test rows that would be noticed
+    np.savetxt(folder / "data.txt", np.vstack([np.loadtxt(folder / "data.txt"), np.full((10, 11), 1e30)]))
     results = reproduced("tuning", tmp_path / "out", "--quick", data=tmp_path / "data")
     assert list(results["summary"]) == ["diabetes"]
     for rows in results["summary"].values():

@@ -21,7 +21,7 @@ BUDGETS = {
     "networks": 1802,
     "objective": 347,
     "prediction": 1624,
-    "tables": 8119,
+    "tables": 8123,
     "training": 2297,
     "views": 2814,
 }

@@ -243,6 +243,18 @@ def test_gumdrop_fit_reads_in_pieces(path, tmp_path, monkeypatch, capsys) -> Non
     assert not list(tmp_path.glob("*.partial"))
 
 
+def test_long_numbers_stay_exact_beside_missing_cells(fitted, tmp_path, shell) -> None:
+    ids = pd.array([2**60 + 1, None, 2**60 + 3], dtype="Int64")
+    hashes = np.array([2**64 - 1, 5, 2**63 + 1], dtype=np.uint64)
+    rows = pd.read_parquet(fitted / "new.parquet").iloc[:3].assign(id=ids, hash=hashes)
+    rows.to_parquet(tmp_path / "rows.parquet", row_group_size=2)
+    place = tmp_path / "out.parquet"
+    shell.told("predict", fitted / "fit", tmp_path / "rows.parquet", "--stream", "--keep", "id", "hash", "--out", place)
+    written = pd.read_parquet(place)
+    assert written["id"].astype(object).tolist() == ids.astype(object).tolist()
+    assert written["hash"].tolist() == hashes.tolist()
+
+
 # Files that are not whole
 
 

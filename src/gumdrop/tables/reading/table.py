@@ -129,8 +129,6 @@ def read_parquet(source: Path | bytes, name: str) -> tuple[pd.DataFrame, list[st
 
 def _columns_of(file: Any, name: str) -> pd.DataFrame:
     """Read all columns of a Parquet file, also those that pandas keeps as row labels."""
-    import pyarrow as pa
-
     rows, cells = file.metadata.num_rows, file.metadata.num_rows * file.metadata.num_columns
     if not 0 <= cells <= MOST_CELLS:
         raise TableError(
@@ -140,12 +138,25 @@ def _columns_of(file: Any, name: str) -> pd.DataFrame:
     table = file.read()
     if len(table) != rows:
         raise TableError(f"{name} has {len(table):,} rows, and {rows:,} by its header: write the Parquet file again")
-    frame: pd.DataFrame = table.to_pandas(ignore_metadata=True)
-    for column, held in zip(table.schema, table.columns, strict=True):
-        if pa.types.is_integer(column.type) and held.null_count:  # which would be floats
-            kind = pd.UInt64Dtype() if column.type == pa.uint64() else pd.Int64Dtype()
+    return as_pandas(table)
+
+
+def as_pandas(rows: Any, **options: Any) -> pd.DataFrame:
+    """Take rows of Arrow as a frame of pandas, in which integers stay exact where cells are missing."""
+    frame: pd.DataFrame = rows.to_pandas(ignore_metadata=True, **options)
+    for column, held in zip(rows.schema, rows.columns, strict=True):
+        if held.null_count and (kind := whole_kind(column.type)):  # which would be floats
             frame[column.name] = held.to_pandas(types_mapper={column.type: kind}.get)
     return frame
+
+
+def whole_kind(kind: Any) -> Any:
+    """The dtype of pandas that holds integers of a type of Arrow and missing cells; None for other types."""
+    import pyarrow as pa
+
+    if not pa.types.is_integer(kind):
+        return None
+    return pd.UInt64Dtype() if kind == pa.uint64() else pd.Int64Dtype()
 
 
 def without_row_labels(frame: pd.DataFrame) -> tuple[pd.DataFrame, list[str]]:

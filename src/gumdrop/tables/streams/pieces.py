@@ -17,7 +17,7 @@ import pandas as pd
 
 from gumdrop.tables.errors import TableError, check_unique
 from gumdrop.tables.reading.spelling import tidy
-from gumdrop.tables.reading.table import LABELS_NOTE, ROW_LABELS
+from gumdrop.tables.reading.table import LABELS_NOTE, ROW_LABELS, as_pandas, whole_kind
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -66,7 +66,7 @@ class TableStream:
             )
         self.pieces: list[Piece] = []
         self._types: dict[str, str] = {}
-        self._whole: set[str] = set()
+        self._whole: dict[str, str] = {}
         first_row = 0
         for file in files:
             schema, sizes = _layout(file)
@@ -92,13 +92,13 @@ class TableStream:
         """Find the type of pandas that holds a column, missing cells and all, whichever piece they are in."""
         if self._types[name] != "numbers":
             return "string"
-        return "Int64" if name in self._whole else "float64"
+        return self._whole.get(name, "float64")
 
     def _check_types(self, file: Path, first: Path, schema: pa.Schema) -> None:
         check_unique(schema.names)
         types = {field.name: _kind(field.type) for field in schema}
-        whole = {field.name for field in schema if _is_whole(field.type)}
-        self._whole = self._whole & whole if self._types else whole
+        whole = {field.name: str(kind) for field in schema if (kind := whole_kind(field.type))}
+        self._whole = dict(self._whole.items() & whole.items()) if self._types else whole
         self._types = self._types or types
         for name in self._types | types:
             here, before = types.get(name), self._types.get(name)
@@ -113,7 +113,7 @@ class TableStream:
         row = piece.first_row
         with _readable(piece.path):
             for batch in _batches(piece, self.names if columns is None else list(columns)):
-                frame = batch.to_pandas(date_as_object=False, ignore_metadata=True)
+                frame = as_pandas(batch, date_as_object=False)
                 for name in frame.columns:
                     if self._types[name] == "numbers":
                         if frame[name].dtype == object:  # decimal numbers
@@ -140,13 +140,6 @@ def _kind(kind: pa.DataType) -> str:
     if pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind):
         return "text"
     return str(kind)
-
-
-def _is_whole(kind: pa.DataType) -> bool:
-    """Whether all numbers of a type are whole, and fit into 64 bits with a sign."""
-    import pyarrow as pa
-
-    return bool(pa.types.is_integer(kind) and kind != pa.uint64())
 
 
 @contextlib.contextmanager

@@ -119,6 +119,21 @@ def test_the_schema_has_the_statistics_of_the_rows_that_train(path) -> None:
 # The order of the rows
 
 
+def test_labels_that_begin_in_rows_without_a_target_are_in_the_sample(tmp_path) -> None:
+    frame = table()
+    frame.loc[[5, 700], "kind"] = "late"
+    frame.to_parquet(tmp_path / "rows.parquet", row_group_size=100)
+    sample = survey(TableStream(tmp_path / "rows.parquet"), "y", sample_rows=10).sample
+    assert (sample["kind"] == "late").sum() == 1
+
+
+def test_a_target_of_texts_that_are_numbers_has_the_statistics_of_the_sample(tmp_path) -> None:
+    table().assign(y=lambda rows: rows["y"].map(str, na_action="ignore")).to_parquet(tmp_path / "rows.parquet")
+    summary = survey(TableStream(tmp_path / "rows.parquet"), "y", sample_rows=10)
+    target = summary.exact(infer_schema(summary.sample, "y")).target
+    assert target.std == pytest.approx(summary.sample["y"].astype(float).std(ddof=0))
+
+
 def test_a_pass_gives_each_row_at_most_once_in_an_order_of_its_own(path) -> None:
     found, schema, rows = prepared(TableStream(path), window=256)
     seen = []

@@ -81,7 +81,7 @@ class Survey:
         """Give a schema that was inferred from the sample the statistics of all rows."""
         target = schema.target
         if target.task == "regression":
-            moments = self.moments[target.name]
+            moments = self.moments.get(target.name, Moments())  # none of numbers that are texts
             positive = target.positive and moments.least >= 0
             target = dataclasses.replace(with_moments(target, moments), positive=positive, atoms=())
         columns = [
@@ -124,7 +124,7 @@ def survey(
                 is_number = pd.api.types.is_numeric_dtype(frame[name]) and name not in categories
                 if name == target or not (name in drop or is_number):
                     most = MOST_CODES if is_number else MOST_LABELS
-                    sampled |= known & _first_of_their_kind(frame[name], seen.setdefault(name, set()), most)
+                    sampled[known] |= _first_of_their_kind(frame[name][known], seen.setdefault(name, set()), most)
             parts.append(frame[sampled])
             rows.append(first_row + np.flatnonzero(sampled))
             rest = frame[known & ~sampled]

@@ -73,6 +73,15 @@ def test_groups_of_yes_and_no_are_known_in_any_capitals() -> None:
     assert fitted.columns[0].places.keys() == {"No", "yes"}, "and are the same group in training"
 
 
+def test_a_group_of_a_day_is_known_whether_its_file_has_dates_times_or_texts() -> None:
+    levels = (ConformalLevels.of(torch.zeros(60, 1, 2)),) * 2
+    conformal = Conformal(levels, (GroupColumn("day", None, {"2024-03-01": 1}),))
+    schema = infer_schema(pd.DataFrame({"size": range(12), "price": np.arange(12) / 7}), "price")
+    day = pd.Timestamp("2024-03-01")
+    for cell in (day, day.date(), str(day), "2024-03-01"):
+        assert conformal.groups(schema, pd.DataFrame({"day": [cell]})).tolist() == [[1]]
+
+
 def test_groups_that_look_like_numbers_are_read_as_in_training(folder) -> None:
     model, later = load_table_model(folder), sites(300, seed=1)
     (column,) = model.conformal.columns

@@ -31,8 +31,8 @@ def labels_of(column: pd.Series) -> list[str]:
 
 
 def _label(value: object) -> str:
-    # 1, 1.0 and "01" agree: pandas may read a column as numbers in one file and as text in the next.
-    text = str(value).strip()
+    # 1, 1.0 and "01" agree, and so do a day and its midnight: files of several kinds give them in several types.
+    text = str(value).strip().removesuffix(" 00:00:00")
     if _INTEGER.fullmatch(text):
         return str(int(text.split(".")[0]))
     return repr(float(text)) if _DECIMAL.fullmatch(text) else text

@@ -244,6 +244,9 @@ def test_draws_of_all_networks_and_moments_are_near_those_of_many(place, variant
     torch.testing.assert_close(got["aleatoric"], want["aleatoric"], rtol=0.05, atol=0)
     with pytest.raises(ExportError, match="this model predicts classes; export the variant 'noise'"):
         TableGraph(load_table_model(place / "grade"), variant="deterministic", num_samples=1)
+    graph.table.ensemble.members[0].register_forward_hook(print)
+    with pytest.raises(ExportError, match="have hooks or frozen weights; export what `gumdrop fit` left"):
+        TableGraph(graph.table, variant=variant, num_samples=1)
 
 
 def test_the_noise_of_a_draw_has_the_tail_of_the_model(place) -> None:

@@ -12,7 +12,7 @@ from gumdrop.layers import KINDS, ConcreteDropout, PiecewiseLinear, dropout_bloc
 from gumdrop.layers.kinds import inner_dropout
 from gumdrop.layers.numbers import keep_asking
 from gumdrop.layers.output_noise import HomoscedasticNoise
-from gumdrop.layers.site import bernoulli_factors, factors_from
+from gumdrop.layers.site import bernoulli_factors
 
 LAST_DIMENSION_ONLY = (
     *(cls for kind in KINDS if kind.last_dimension_only for cls in kind.types),
@@ -100,11 +100,6 @@ class Draws(nn.Module):
         if by_position:
             return result
         return result.reshape(draws, rows, *result.shape[1:])
-
-    def undropped(self, inputs: Sequence[Tensor]) -> Tensor:
-        """Evaluate the model without the dropout of its sites."""
-        with factors_from(None, self.model):
-            return self._call(inputs)
 
     def _call(self, inputs: Sequence[Tensor]) -> Tensor:
         result = self.model(*inputs) if self.names is None else self.model(**dict(zip(self.names, inputs, strict=True)))

@@ -9,20 +9,20 @@ import torch
 from torch import Tensor, nn
 
 from gumdrop.ensembles import RegressionEnsemble
-from gumdrop.export.draws import Draws
 from gumdrop.export.errors import ExportError
 from gumdrop.export.graphs import Graph, Variant, classes, gaussian, gaussian_parts, named
 from gumdrop.export.table_encoding import TableEncoder
+from gumdrop.layers import dropout_blocks
 from gumdrop.likelihoods import (
     PLAIN,
     Categorical,
-    ClassificationPrediction,
     Gaussian,
     HurdlePrediction,
     RegressionPrediction,
 )
 from gumdrop.likelihoods.hurdle import atom_draws, beside_atoms
 from gumdrop.likelihoods.scaled_mixture import draw_moments, mixed_moments
+from gumdrop.networks.dense import DenseFunctions
 from gumdrop.prediction.predict import predict_regression
 from gumdrop.tables.model import TableModel
 from gumdrop.tables.schema.columns import CategoryColumn
@@ -134,7 +134,10 @@ class TableGraph(Graph):
         target = model.schema.target
         # The shift is in units of the deviation: the exporter takes a constant below 1e-8 for 0, and leaves it out.
         self.register_buffer("units", torch.tensor([target.std, target.mean / target.std], dtype=torch.float64))
-        self.members = nn.ModuleList(Draws(member) for member in model.ensemble.members)
+        dense = DenseFunctions.of(list(model.ensemble.members))
+        if dense is None:
+            raise ExportError("the networks of `model` have hooks or frozen weights; export what `gumdrop fit` left")
+        self.dense = dense
         self.noise = model.ensemble.noise if isinstance(model.ensemble, RegressionEnsemble) else None
         self.scaled: ScaledMoments | None = None
         if isinstance(model.ensemble, RegressionEnsemble) and model.ensemble.scaling.scale != PLAIN:
@@ -148,17 +151,13 @@ class TableGraph(Graph):
                 "`variant='deterministic'` propagates moments to numbers, and this model predicts classes; export the "
                 "variant 'noise', whose answers are the same for the same noise"
             )
-        self.widths = [member.num_noise for member in self._draws()]
-        self.num_noise = sum(self.widths) + (variant == "draw")  # the last column picks network and tail
+        self.num_noise = count * sum(dense.units) + (variant == "draw")  # the last column picks network and tail
         self.input_names = ["columns", "noise"] if variant == "noise" else ["columns"]
 
     @property
     def draws_of_a_call(self) -> int:
         """How many functions a call draws, from all networks together."""
-        return super().draws_of_a_call * (len(self.members) if self.variant == "moments" else 1)
-
-    def _draws(self) -> list[Draws]:
-        return [member for member in self.members if isinstance(member, Draws)]
+        return super().draws_of_a_call * (len(self.table.ensemble.members) if self.variant == "moments" else 1)
 
     def forward(self, *tensors: Tensor) -> dict[str, Tensor]:
         """Encode, ask every network, mix, and go back to the units of the target."""
@@ -168,15 +167,16 @@ class TableGraph(Graph):
             return self._mixed(x, parts) if self.scaled is None else self._scaled(x, *self.scaled.spread(parts))
         (columns,), noise = self.split_noise(tensors)
         x = self.encode(columns)
-        columns_of = noise.split([*self.widths, noise.shape[1] - sum(self.widths)], dim=1)
-        outputs = [member((x,), part) for member, part in zip(self.members, columns_of, strict=False)]
+        of_members = noise[:, : noise.shape[1] - (self.variant == "draw")].unflatten(1, (len(self.dense.p_logits), -1))
+        factors = self.dense.factors(of_members.movedim(1, 0).split(self.dense.units, dim=2))
+        outputs = self.dense.outputs(x, factors).flatten(0, 1)  # of the draws of all networks
         if self.variant == "draw":
-            return self._one_draw(x, torch.cat(outputs), columns_of[-1])
+            return self._one_draw(x, outputs, noise[0, -1:])
         if self.scaled is not None:
-            return self._scaled(x, *gaussian_parts(torch.cat(outputs), PLAIN_NOISE))
+            return self._scaled(x, *gaussian_parts(outputs, PLAIN_NOISE))
         if self.noise is None:
-            return named(ClassificationPrediction.mixture([classes(output, Categorical()) for output in outputs]))
-        return self._mixed(x, [gaussian(output, PLAIN_NOISE) for output in outputs])
+            return named(classes(outputs, Categorical()))
+        return self._mixed(x, [gaussian(outputs, PLAIN_NOISE)])
 
     def _mixed(self, x: Tensor, parts: Sequence[RegressionPrediction]) -> dict[str, Tensor]:
         assert self.noise is not None
@@ -198,13 +198,14 @@ class TableGraph(Graph):
         return value.double() if self.table.schema.target.needs_float64 else value
 
     def _one_draw(self, x: Tensor, outputs: Tensor, uniform: Tensor) -> dict[str, Tensor]:
-        index = (uniform[0] * (len(self.members) * TAILS)).long()
+        index = (uniform * (len(outputs) * TAILS)).long()
         chosen = outputs.index_select(0, index // TAILS)
         if self.noise is None:
             return {"probabilities": torch.softmax(chosen[0], dim=-1)}
         # The noise depends on the mean of the mixture, which one draw does not know: that without dropout stands in.
-        means = [gaussian_parts(member.undropped((x,)).unsqueeze(0), PLAIN_NOISE)[0][0] for member in self._draws()]
-        factor = self.noise(x, torch.stack(means).mean(0)) * self.tails.index_select(0, index % TAILS)[0]
+        undropped = self.dense.outputs(x, [x.new_ones(1, 1, 1, 1)] * len(self.dense.units))[:, 0]
+        means, _ = gaussian_parts(undropped, PLAIN_NOISE)
+        factor = self.noise(x, means.mean(0)) * self.tails.index_select(0, index % TAILS)[0]
         mean, variance = gaussian_parts(chosen, PLAIN_NOISE)
         variance = variance * factor
         if self.scaled is not None:
@@ -215,12 +216,13 @@ class TableGraph(Graph):
 
     def description(self) -> dict[str, object]:
         """Describe schema, likelihood, rates and noise."""
-        members = dict(enumerate(self._draws()))
+        members = self.table.ensemble.members
+        sites = [(f"members.{block.name}", block.site) for block in dropout_blocks(members)]
         return {
             "likelihood": self.table.task.likelihood.name,
             "schema": self.table.schema.to_json(),
-            "rates": {f"members.{i}.{name}": rate for i, d in members.items() for name, rate in d.rates.items()},
-            "noise": {f"members.{i}.{name}": size for i, d in members.items() for name, size in d.layout.items()},
+            "rates": {name: site.p.tolist() for name, site in sites},
+            "noise": {name: site.num_units for name, site in sites},
             "num_members": len(members),
         }
 

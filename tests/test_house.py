@@ -12,7 +12,7 @@ BUDGETS = {
     "cli": 1081,
     "ensembles": 1689,
     "estimators": 1349,
-    "export": 1366,
+    "export": 1367,
     "functional": 413,
     "layers": 1973,
     "likelihoods": 2686,

@@ -162,6 +162,7 @@ def test_serving_reads_dates_as_training_does(order, texts) -> None:
         (("No", "yes", ""), ("NO", "Yes", "YES", " no", "n"), [0, 1, 1, 0, -1]),
         (("false", "true"), (True, False, "TRUE"), [1, 0, 1]),
         (("Red", "yes"), ("Red", "red", "YES"), [0, -1, -1]),
+        (("2024-03-01", "7"), ("2024-03-01 00:00:00", "2024-03-01", "07", 7.0), [0, 0, 1, 1]),
     ],
 )
 def test_serving_reads_yes_and_no_in_any_capitals_and_other_labels_as_they_are(labels, values, codes) -> None:

@@ -230,7 +230,8 @@ def _number(text: str, unit: str, decimal: str | None) -> float:
 
 
 def _label(text: str) -> str:
-    """Spell 1, 1.0 and 01 alike, as training did."""
+    """Spell 1, 1.0 and 01 alike, as training did, and a day as its midnight."""
+    text = text.removesuffix(" 00:00:00")
     if _INTEGER.fullmatch(text):
         return str(int(text.split(".")[0]))
     return repr(float(text)) if _DECIMAL.fullmatch(text) else text

@@ -27,6 +27,7 @@ MISSING_WORDS = {
 """How tables spell a missing cell, as training read them."""
 _INTEGER = re.compile(r"[+-]?\d{1,300}(\.0*)?")
 _DECIMAL = re.compile(r"[+-]?\d*\.\d+")
+_MIDNIGHT = re.compile(r"^(\d{4}-\d\d-\d\d) 00:00:00$")
 _YES_NO = ({"true", "false"}, {"yes", "no"}, {"y", "n"}, {"t", "f"})
 _SPACES = re.compile(r"[\s'’]")
 _MARKS = "$€£¥%"
@@ -231,7 +232,7 @@ def _number(text: str, unit: str, decimal: str | None) -> float:
 
 def _label(text: str) -> str:
     """Spell 1, 1.0 and 01 alike, as training did, and a day as its midnight."""
-    text = text.removesuffix(" 00:00:00")
+    text = _MIDNIGHT.sub(r"\1", text)
     if _INTEGER.fullmatch(text):
         return str(int(text.split(".")[0]))
     return repr(float(text)) if _DECIMAL.fullmatch(text) else text

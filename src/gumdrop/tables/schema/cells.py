@@ -20,6 +20,7 @@ SEEN = {"1": True, "0": False, "true": True, "false": False, "yes": True, "no": 
 LARGEST = 1e30  # beyond here squares and sums leave float32
 _INTEGER = re.compile(r"[+-]?\d{1,300}(\.0*)?")
 _DECIMAL = re.compile(r"[+-]?\d*\.\d+")
+_MIDNIGHT = re.compile(r"^(\d{4}-\d\d-\d\d) 00:00:00$")
 _YES_NO = ({"true", "false"}, {"yes", "no"}, {"y", "n"}, {"t", "f"})
 
 
@@ -32,7 +33,7 @@ def labels_of(column: pd.Series) -> list[str]:
 
 def _label(value: object) -> str:
     # 1, 1.0 and "01" agree, and so do a day and its midnight: files of several kinds give them in several types.
-    text = str(value).strip().removesuffix(" 00:00:00")
+    text = _MIDNIGHT.sub(r"\1", str(value).strip())
     if _INTEGER.fullmatch(text):
         return str(int(text.split(".")[0]))
     return repr(float(text)) if _DECIMAL.fullmatch(text) else text

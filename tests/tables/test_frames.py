@@ -8,6 +8,7 @@ import pytest
 
 from gumdrop.tables import FitSettings, Reading, TableError, fit_table, load_table_model, read_table
 from gumdrop.tables.fitting.data import read_data
+from gumdrop.tables.reading.spelling import Mark
 from gumdrop.tables.schema.schema import TableSchema
 
 from builders.tables import ALONE, write_table
@@ -91,6 +92,19 @@ def test_a_cell_is_read_alike_whatever_the_other_rows_are(tmp_path) -> None:
             TableError, match=f"'{name}', such as '{cell}', have the decimal mark '.', and those of tra"
         ):
             read_table(tmp_path / "new.csv", **reading)
+
+
+def test_thousands_of_a_decimal_comma_are_read_alike_from_texts_of_all_kinds(tmp_path) -> None:
+    frame = pd.DataFrame({"sure": ["1.234,5", "2"], "alike": ["1.234", "2.500"], "point": ["1.5", "2.25"]})
+    frame.to_csv(tmp_path / "rows.csv", sep=";", index=False)
+    of_frame, of_file = read_table(frame), read_table(tmp_path / "rows.csv")
+    pd.testing.assert_frame_equal(of_frame.frame, of_file.frame)
+    assert of_frame.frame["alike"].tolist() == [1234.0, 2500.0]
+    assert (of_frame.marks, of_frame.notes) == (of_file.marks, of_file.notes)
+    pytest.importorskip("pyarrow")
+    frame[["alike"]].to_parquet(tmp_path / "rows.parquet")
+    for source in (frame[["alike"]], tmp_path / "rows.parquet"):
+        assert read_table(source, known={"alike": Mark(",")}).frame["alike"].tolist() == [1234.0, 2500.0]
 
 
 def test_frames_of_other_libraries_are_read() -> None:

@@ -2,6 +2,7 @@
 
 import copy
 import json
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -17,6 +18,7 @@ from gumdrop.likelihoods import Gaussian
 from gumdrop.networks import mlp
 from gumdrop.tables import FitSettings, Reading, TableError, fit_table, load_table_model
 from gumdrop.tables.prediction import predict_stream
+from gumdrop.tables.reading.spelling import Mark
 from gumdrop.tables.schema.inference import infer_schema
 from gumdrop.tables.streams import pieces as streaming
 from gumdrop.tables.streams import rows as streamed_rows
@@ -268,6 +270,16 @@ def test_long_numbers_stay_exact_beside_missing_cells(fitted, tmp_path, shell) -
     written = pd.read_parquet(place)
     assert written["id"].astype(object).tolist() == ids.astype(object).tolist()
     assert written["hash"].tolist() == hashes.tolist()
+
+
+def test_texts_in_pieces_have_the_decimal_comma_of_training(fitted, tmp_path) -> None:
+    model = load_table_model(fitted / "fit")
+    model = replace(model, schema=replace(model.schema, marks={"x": Mark(",")}))
+    rows, found = pd.read_parquet(fitted / "new.parquet").iloc[:2], []
+    for cells in ([1234.0, 2500.0], ["1.234", "2.500"]):
+        rows.assign(x=cells).to_parquet(tmp_path / "rows.parquet")
+        predict_stream(model, TableStream(tmp_path / "rows.parquet"), found.append)
+    pd.testing.assert_frame_equal(*found)
 
 
 # Files that are not whole

@@ -22,7 +22,7 @@ from gumdrop.tables.errors import STDIN, TableError, check_present
 from gumdrop.tables.fitting.settings import PredictionSettings
 from gumdrop.tables.model import ROWS_OF_A_PART, TableModel
 from gumdrop.tables.notes import encoding_notes, extra_notes, without_target
-from gumdrop.tables.reading.table import read_table
+from gumdrop.tables.reading.table import read_commas, read_table
 from gumdrop.tables.schema.schema import Encoded
 from gumdrop.tables.scoring import Evaluation, evaluate, known_target
 from gumdrop.tables.streams.pieces import TableStream
@@ -128,6 +128,7 @@ def predict_stream(
     with tqdm(total=stream.num_rows, unit="row", unit_scale=True, disable=None if progress else True) as bar:
         for piece in stream.pieces:
             for _, frame in stream.read(piece, names):
+                frame = read_commas(frame, model.reading["known"])
                 kept = frame.astype({name: stream.dtype(name) for name in settings.keep})
                 part, encoded, _ = _predict_part(model, kept, settings)
                 part.insert(0, "row", frame.index + 1)

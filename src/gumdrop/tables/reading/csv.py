@@ -2,7 +2,7 @@
 
 import csv
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -61,18 +61,28 @@ def read_csv(
         frame[column] = frame[column] if integers is None else integers
     floats = [column for column in names if frame[column].dtype == float]
     frame, marks = read_marks(frame, [name for name in spelled if name not in words], decimal, known)
-    known = known or {}
-    floats = [name for name in floats if known.get(name, marks).decimal == ","]
-    if floats:  # then 1.234 is a thousand and more, which pandas took for a number near one
+    if floats := with_comma(floats, marks, known):
         again = tidy(_parse(source, separator, names, usecols=floats, dtype=str))
-        spellings = {name: spelling for name in floats if (spelling := _spelling(again[name])) and not spelling.same}
-        _check(again, spellings, known)
-        grouped = {name: spelling for name, spelling in spellings.items() if "," in spelling.decimals}
-        points = {name: Mark(".") for name in spellings if name not in grouped}
-        read, more = _with_numbers(again, grouped, ",", known)
-        frame[list(grouped)] = read[list(grouped)]
-        marks = Marks(marks.decimal, marks.notes + more.notes, marks.columns | points | more.columns)
+        frame, marks = read_again(frame, again, marks, known)
     return frame, marks, [column for column in padded if column not in spelled]
+
+
+def with_comma(names: Iterable[str], marks: Marks, known: Mapping[str, Mark] | None) -> list[str]:
+    """Columns whose numbers have a decimal comma, as training had them, or as the others of the table."""
+    return [name for name in names if (known or {}).get(name, marks).decimal == ","]
+
+
+def read_again(
+    frame: pd.DataFrame, again: pd.DataFrame, marks: Marks, known: Mapping[str, Mark] | None
+) -> tuple[pd.DataFrame, Marks]:
+    """Read columns with a decimal comma from their texts: 1.234 is a thousand and more, and was taken for near one."""
+    spellings = {name: form for name in map(str, again) if (form := _spelling(again[name])) and not form.same}
+    _check(again, spellings, known or {})
+    grouped = {name: spelling for name, spelling in spellings.items() if "," in spelling.decimals}
+    points = {name: Mark(".") for name in spellings if name not in grouped}
+    read, more = _with_numbers(again, grouped, ",", known or {})
+    frame[list(grouped)] = read[list(grouped)]
+    return frame, Marks(marks.decimal, marks.notes + more.notes, marks.columns | points | more.columns)
 
 
 def read_marks(

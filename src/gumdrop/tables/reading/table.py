@@ -16,7 +16,7 @@ import numpy as np
 import pandas as pd
 
 from gumdrop.tables.errors import STDIN, TableError, check_unique
-from gumdrop.tables.reading.csv import PADDED, Marks, read_csv, read_marks
+from gumdrop.tables.reading.csv import PADDED, Marks, read_again, read_csv, read_marks, with_comma
 from gumdrop.tables.reading.source import PARQUET, ZIP, check_file, first_bytes, sha256
 from gumdrop.tables.reading.spelling import Decimal, Mark, plain_numbers, tidy
 
@@ -49,13 +49,22 @@ def read_frame(
         frame[name] = frame[name].astype(object).map(str, na_action="ignore")
     frame = tidy(frame)
     texts, padded = [name for name in texts if name not in words], []
+    spelled = frame[texts]
     for name in texts:
         values, bad = plain_numbers(frame[name])
         if not bad.any():
             padded += [name] * bool(frame[name].str.fullmatch(PADDED).any())
             frame[name] = values
-    frame, marks = read_marks(frame, [name for name in texts if frame[name].dtype != float], decimal, known)
+    floats = [name for name in texts if frame[name].dtype == float]
+    frame, marks = read_marks(frame, [name for name in texts if name not in floats], decimal, known)
+    frame, marks = read_again(frame, spelled[with_comma(floats, marks, known)], marks, known)
     return frame, marks, padded
+
+
+def read_commas(frame: pd.DataFrame, known: Mapping[str, Mark] | None) -> pd.DataFrame:
+    """Read texts of Parquet and Arrow as numbers where those of training had a decimal comma."""
+    texts = [name for name in known or {} if name in frame.columns and not _is_kept(frame[name].dtype)]
+    return read_marks(frame, with_comma(texts, Marks(None, [], {}), known), ",", known)[0]
 
 
 def declared_categories(table: object) -> list[str]:
@@ -234,7 +243,7 @@ def read_table(
             raise TableError(f"{name} is a spreadsheet or a zip archive: save it as CSV (UTF-8) and try again")
         if start.startswith(PARQUET):
             frame, notes = read_parquet(source, name)
-            return Table(frame, None, notes, sha256(source))
+            return Table(read_commas(frame, known), None, notes, sha256(source))
         frame, marks, padded = read_csv(source, name, decimal, words, known)
         return Table(frame, marks.decimal, marks.notes, sha256(source), padded, marks.columns)
     except UnicodeError as error:

@@ -94,6 +94,11 @@ def test_a_cell_is_read_alike_whatever_the_other_rows_are(tmp_path) -> None:
             read_table(tmp_path / "new.csv", **reading)
 
 
+def test_names_with_leading_zeros_stay_so_where_training_had_no_such_column(tmp_path) -> None:
+    (tmp_path / "new.csv").write_text("id,count\n007,007\n010,010\n")
+    assert read_table(tmp_path / "new.csv", known={"count": Mark()}).frame.values.tolist() == [["007", 7], ["010", 10]]
+
+
 def test_thousands_of_a_decimal_comma_are_read_alike_from_texts_of_all_kinds(tmp_path) -> None:
     frame = pd.DataFrame({"sure": ["1.234,5", "2"], "alike": ["1.234", "2.500"], "point": ["1.5", "2.25"]})
     frame.to_csv(tmp_path / "rows.csv", sep=";", index=False)

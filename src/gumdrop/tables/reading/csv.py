@@ -47,6 +47,8 @@ def read_csv(
 ) -> tuple[pd.DataFrame, Marks, list[str]]:
     """Read a CSV file, words as they are spelled; also the marks of its numbers, and columns with leading zeros."""
     separator, names, padded = _survey(source, name)
+    if known is not None:  # beside the columns of training names such as 007 stay as they are spelled
+        words = {*words, *({*padded} - {*known})}
     frame = _parse(source, separator, names)
     # pandas makes one value of TRUE, True and true; such columns are read again as they are spelled.
     kinds = pd.api.types

@@ -21,7 +21,7 @@ BUDGETS = {
     "networks": 1802,
     "objective": 347,
     "prediction": 1624,
-    "tables": 8124,
+    "tables": 8146,
     "training": 2297,
     "views": 2814,
 }

@@ -136,6 +136,16 @@ def test_a_target_of_texts_that_are_numbers_has_the_statistics_of_the_sample(tmp
     assert target.std == pytest.approx(summary.sample["y"].astype(float).std(ddof=0))
 
 
+@pytest.mark.parametrize("row", [5, 700])
+def test_an_infinite_number_is_named_with_its_row(tmp_path, row) -> None:
+    frame = table()
+    frame.loc[row, ["y", "x"]] = [0.5, np.inf]
+    frame.to_parquet(tmp_path / "rows.parquet", row_group_size=100)
+    for sample_rows in (10, 400):
+        with pytest.raises(TableError, match=f"'x' has 'inf' in data row {row + 1}, which is infinite"):
+            survey(TableStream(tmp_path / "rows.parquet"), "y", sample_rows=sample_rows)
+
+
 def test_a_pass_gives_each_row_at_most_once_in_an_order_of_its_own(path) -> None:
     found, schema, rows = prepared(TableStream(path), window=256)
     seen = []
@@ -476,7 +486,7 @@ def test_a_stream_leaves_the_random_state_and_what_grew_before(numbers_only) -> 
         (lambda f: f, {}, "column 'label' must hold numbers, got '(low|high)'"),
         (lambda f: f, {"columns": ["label"]}, "column 'label' must hold numbers"),
         (lambda f: f.assign(x=f["x"].mask(f["number"] == 9)), {"columns": ["x"]}, "'x' must have no missing .* got 1"),
-        (lambda f: f.assign(x=f["x"].mask(f["number"] == 9, np.inf)), {"columns": ["x"]}, "'x' must hold finite"),
+        (lambda f: f.assign(x=f["x"].mask(f["number"] == 9, np.inf)), {"columns": ["x"]}, "'x' has 'inf' in data row"),
         (lambda f: f, {"columns": ["X"]}, r"no column 'X' \(did you mean x\?\)"),
         (lambda f: f, {"columns": ["y"]}, "`columns` must name columns other than the target 'y'"),
         (lambda f: f.head(6), {"columns": ["x"]}, "at least 4 rows beside the held-out ones, got 0"),

@@ -13,6 +13,7 @@ import pandas as pd
 
 from gumdrop.tables.errors import check_present
 from gumdrop.tables.reading.times import order_of
+from gumdrop.tables.schema.cells import numbers_of
 from gumdrop.tables.schema.schema import TableSchema
 from gumdrop.tables.streams.pieces import TableStream
 
@@ -127,11 +128,11 @@ def survey(
                     sampled[known] |= _first_of_their_kind(frame[name][known], seen.setdefault(name, set()), most)
             parts.append(frame[sampled])
             rows.append(first_row + np.flatnonzero(sampled))
-            rest = frame[known & ~sampled]
-            num_known += len(rest)
-            for name in rest.select_dtypes("number"):
-                values = rest[name].to_numpy(dtype=np.float64, na_value=np.nan)
-                moments[name] = moments.get(name, Moments()) + Moments.of(values)
+            rest = ~sampled[known]
+            num_known += int(rest.sum())
+            for name in frame.select_dtypes("number").columns.difference(list(drop)):
+                values = numbers_of(name, frame[name][known])
+                moments[name] = moments.get(name, Moments()) + Moments.of(values[rest])
     return Survey(pd.concat(parts, ignore_index=True), np.concatenate(rows), moments, num_known)
 
 

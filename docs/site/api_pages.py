@@ -108,7 +108,6 @@ def _room_page(room: str, names: dict[str, Any]) -> str:
     parts += [f".. currentmodule:: {room}\n"]
     if own:
         parts += [".. autosummary::\n   :nosignatures:\n\n" + "".join(f"   {name}\n" for name in own)]
-        parts += [".. toctree::\n   :hidden:\n\n" + "".join(f"   {name} <{room}.{name}>\n" for name in own)]
     parts += [_constant(room, name, value) for name, value in names.items() if not _is_code(value)]
     if elsewhere:
         links = ", ".join(f":py:obj:`gumdrop.{name}`" for name in elsewhere)
@@ -127,7 +126,9 @@ def _page(name: str, value: Any, uses: dict[str, list[str]]) -> str:
     else:
         body = f".. autofunction:: {name}\n"
     examples = f".. minigallery:: {name}\n   :add-heading: Examples\n   :heading-level: -\n"
-    return "\n".join([_heading(short), f".. currentmodule:: {room}\n", body, *_used(uses), examples])
+    # In no toctree: a sidebar with every name was most of each page, and of the time to build it.
+    above = [":orphan:\n", _heading(short), f"Part of :doc:`{ROOMS[room]} <{room}>`.\n", f".. currentmodule:: {room}\n"]
+    return "\n".join([*above, body, *_used(uses), examples])
 
 
 def _used(uses: dict[str, list[str]]) -> list[str]:

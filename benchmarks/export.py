@@ -1,6 +1,6 @@
 """Are exported files right, and fast? Moments beside the library's at 1,000 draws, and times for 100 draws.
 
-Three small models: what ``gumdrop fit`` leaves for patients with diabetes (five networks), and one network each for
+Three small models: what ``gumdrop fit`` leaves for patients with diabetes (20 networks), and one network each for
 numbers and for classes. One thread. Run with ``make benchmark-export``; writes ``docs/results/export.json``.
 """
 
@@ -35,7 +35,7 @@ SIZES = (1, 32, 400)
 
 
 def table(folder: Path) -> tuple[Callable[..., Graph], Callable[..., Path], Tensor]:
-    """Patients with diabetes: five networks of 50 and 50 units."""
+    """Patients with diabetes, with the networks of the default: twenty of 64 and 64 units."""
     frame = load_diabetes(as_frame=True, scaled=False).frame.rename(columns={"target": "progression"})
     frame.to_csv(folder / "diabetes.csv", index=False)
     fit_table(folder / "diabetes.csv", "progression", folder / "run", settings=FitSettings(epochs=EPOCHS, seed=SEED))
@@ -114,7 +114,7 @@ def main() -> None:
     results: dict[str, Any] = {}
     with tempfile.TemporaryDirectory() as folder:
         cases = {
-            "table, five networks": table(Path(folder)),
+            "table, 20 networks": table(Path(folder)),
             "one network, numbers": network(classes=False),
             "one network, classes": network(classes=True),
         }

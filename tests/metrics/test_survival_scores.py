@@ -82,6 +82,8 @@ def test_concordance() -> None:
     assert concordance(gaussian(), OBSERVED).item() == pytest.approx(right / pairs)
     alike = RegressionPrediction.gaussian(torch.zeros(60, 1), torch.ones(60, 1))
     assert concordance(alike, OBSERVED).item() == 0.5
+    none_seen = torch.stack([torch.tensor(TIMES), torch.full((60,), torch.inf)], dim=1)
+    assert concordance(gaussian(), none_seen).item() == 0.5
 
 
 def test_d_calibration() -> None:

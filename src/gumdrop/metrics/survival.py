@@ -25,7 +25,7 @@ def survival(prediction: NumberPrediction, times: Tensor) -> Tensor:
         tensor([[0.1587, 0.5000, 0.9772]])
     """
     at = [1 - prediction.cdf(time.to(prediction.mean)) for time in times]
-    return torch.cat(at, dim=1)
+    return torch.cat(at, dim=1) if at else prediction.mean[:, :0]
 
 
 def kaplan_meier(times: Tensor, events: Tensor, at: Tensor, *, before: bool = False) -> Tensor:

@@ -83,6 +83,15 @@ def test_a_gain_that_may_be_chance_leaves_the_elbo() -> None:
     assert choose_strength(scores, torch.tensor([1.0, 9.0, 50.0, 1.0])) == 1
 
 
+def test_rows_that_weigh_little_make_no_gain_certain() -> None:
+    gains = torch.randn(1000, generator=torch.Generator().manual_seed(3))
+    gains[:10] += 0.2 - gains[:10].mean()
+    scores = {1.0: torch.zeros(1000), 3.0: gains}
+    assert choose_strength({strength: each[:10] for strength, each in scores.items()}) == 1.0
+    for weight in (0.0, 1e-6):
+        assert choose_strength(scores, torch.full((1000,), weight).index_fill(0, torch.arange(10), 1.0)) == 1.0
+
+
 def test_noise_asks_for_more_dropout_than_the_elbo_has() -> None:
     model = mlp(6, 1, hidden=[32], homoscedastic_noise=True)
     x, y = rows(400)

@@ -51,7 +51,9 @@ def mean_and_error(scores: Tensor, weights: Tensor | None = None) -> tuple[float
     """Return what `mean_score` does, and its standard error."""
     mean = mean_score(scores, weights)
     spread = mean_score((scores - mean).square(), weights)
-    return mean, (spread / scores.isfinite().sum().item()) ** 0.5
+    counts = (torch.ones_like(scores) if weights is None else weights.to(scores.device))[scores.isfinite()].double()
+    rows = counts.sum().square() / counts.square().sum()  # that weigh the same and tell as much (Kish 1965)
+    return mean, (spread / rows.item()) ** 0.5
 
 
 def mean_score(scores: Tensor, weights: Tensor | None = None) -> float:

@@ -82,7 +82,7 @@ def exactness(graph: Callable[..., Graph], export: Callable[..., Path], x: Tenso
     chance = {}
     for i, name in enumerate(ours):
         a, b = (
-            np.array([v.mean() for v in each])
+            np.array([v.reshape(len(v), -1)[:, 0].mean() for v in each])  # probabilities of all classes add up to 1
             for each in ([r[name].numpy() for r in references], [t[i] for t in theirs])
         )
         error = np.sqrt((a.var(ddof=1) + b.var(ddof=1)) / REPEATS)

@@ -6,7 +6,7 @@ from torch import nn
 from torch.utils.data import DataLoader, IterableDataset, TensorDataset
 
 import gumdrop as gd
-from gumdrop.networks import mlp
+from gumdrop.networks import mlp, set_strength
 from gumdrop.training import CheckpointError, FitResult, TrainingSettings, checkpoints, fit, fit_stacked, single, state
 
 from builders.rates import set_logit
@@ -207,11 +207,13 @@ def test_a_checkpoint_of_another_run_is_refused(tmp_path, monkeypatch) -> None:
             fit(model or network(), (x, targets), **options | changes)
 
     refused("epochs was 2, is 3", epochs=3)
+    for other in (set_strength(network(), 3.0, include=["0"]), gd.fix_dropout(network())):
+        refused("other model", other)
     refused(r"likelihood was Gaussian.* is Poisson", targets=y.exp().round(), likelihood="poisson",
             validation=(held_x, held_y.exp().round()))  # fmt: skip
     refused("other data", targets=y + 1)
     refused("other data", validation=(held_x, held_y + 1))
-    refused("another model", mlp(2, 2, hidden=[7]))
+    refused("another model", mlp(2, 4, hidden=[16]))
 
     def one(output: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
         return gd.gaussian_nll(*output.chunk(2, -1), target)

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from torch.utils.data import DataLoader, IterableDataset
 
 from gumdrop.functional.devices import device_of, sent
+from gumdrop.layers.site import sites_of
 from gumdrop.likelihoods import Likelihood, likelihood_of
 from gumdrop.machine.notes import warn
 from gumdrop.machine.threads import limited_threads, threads_for
@@ -100,12 +101,12 @@ def fit(
     noise = _noise_to_follow(validation, model, nll_of, choices)
     num_data = _counted(num_data, size, choices.batch_size)
     data = [] if checkpoint is None else [*tensors_of(train), *tensors_of(validation)]
-    identity = choices.identity(nll_of) | {"num_data": num_data, "data": checksum(*data)}
+    run = choices.identity(nll_of) | {"num_data": num_data, "data": checksum(*data), "model": repr(sites_of(model))}
     groups = parameter_groups(model, weight_decay=choices.weight_decay, rate_lr=choices.largest_rate_lr)
     group, optimizer = process_group(), adamw(groups, choices, device_of(model))
     steps = group.maximum(len(train)) if isinstance(train, DataLoader) else math.ceil(size / choices.batch_size)
     steps *= choices.epochs
-    state = TrainingState(model, optimizer, steps=steps, settings=identity, checkpoint=checkpoint, group=group)
+    state = TrainingState(model, optimizer, steps=steps, settings=run, checkpoint=checkpoint, group=group)
     threads = threads_for([model], choices.batch_size) if _is_of_rows(train) else None
     with limited_threads(threads), state.keep_best(), without_gradient([] if noise is None else [noise]):
         learner = _Single(

@@ -7,7 +7,7 @@ from gumdrop_experiments.data.uci import read_splits
 
 @pytest.fixture
 def folder(tmp_path):
-    data = np.random.default_rng(0).normal([3, -1, 7, 100], [2, 1, 0, 5], size=(12, 4))
+    data = np.random.default_rng(0).normal([3, -1, 0.1, 100], [2, 1, 0, 5], size=(12, 4))
     np.savetxt(tmp_path / "data.txt", data)
     np.savetxt(tmp_path / "index_features.txt", [0, 2, 1])
     np.savetxt(tmp_path / "index_target.txt", [3])

@@ -116,7 +116,7 @@ def standardised(
 
     def scaled(values: NDArray[np.float64]) -> tuple[Tensor, Tensor, float, float]:
         mean, std = values[train].mean(0), values[train].std(0)
-        std[std == 0] = 1.0  # a column that does not vary says nothing, and is 0
+        std[np.ptp(values[train], axis=0) == 0] = 1.0  # one that does not vary is 0; of .1s the std is not
         rows = torch.tensor((values - mean) / std, dtype=torch.float32)
         return rows[train], rows[test], float(mean[-1]), float(std[-1])
 

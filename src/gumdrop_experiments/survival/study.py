@@ -95,8 +95,8 @@ def split_of(times: Times, number: int, folds: int, seed: int) -> Split:
     test = np.sort(order[number % folds :: folds])
     train = np.setdiff1d(order, test)
     x = times.x.fillna(times.x.iloc[train].median()).to_numpy(float)
-    spread = x[train].std(0)
-    x = (x - x[train].mean(0)) / np.where(spread > 0, spread, 1.0)
+    varies = np.ptp(x[train], axis=0) > 0
+    x = (x - x[train].mean(0)) / np.where(varies, x[train].std(0), 1.0)
     return Split(x[train], times.y[train], x[test], times.y[test])
 
 

@@ -22,7 +22,7 @@ BUDGETS = {
     "objective": 347,
     "prediction": 1624,
     "tables": 8147,
-    "training": 2299,
+    "training": 2305,
     "views": 2814,
 }
 """Lines of a room. Lower a figure when lines go; raise one only with a word in the commit on what was not replaced."""

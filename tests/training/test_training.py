@@ -208,7 +208,7 @@ def test_a_checkpoint_of_another_run_is_refused(tmp_path, monkeypatch) -> None:
 
     refused("epochs was 2, is 3", epochs=3)
     for other in (set_strength(network(), 3.0, include=["0"]), gd.fix_dropout(network())):
-        refused("other model", other)
+        refused("other dropout", other)
     refused(r"likelihood was Gaussian.* is Poisson", targets=y.exp().round(), likelihood="poisson",
             validation=(held_x, held_y.exp().round()))  # fmt: skip
     refused("other data", targets=y + 1)

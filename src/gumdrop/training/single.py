@@ -101,7 +101,7 @@ def fit(
     noise = _noise_to_follow(validation, model, nll_of, choices)
     num_data = _counted(num_data, size, choices.batch_size)
     data = [] if checkpoint is None else [*tensors_of(train), *tensors_of(validation)]
-    run = choices.identity(nll_of) | {"num_data": num_data, "data": checksum(*data), "model": repr(sites_of(model))}
+    run = choices.identity(nll_of) | {"num_data": num_data, "data": checksum(*data), "dropout": _dropout_of(model)}
     groups = parameter_groups(model, weight_decay=choices.weight_decay, rate_lr=choices.largest_rate_lr)
     group, optimizer = process_group(), adamw(groups, choices, device_of(model))
     steps = group.maximum(len(train)) if isinstance(train, DataLoader) else math.ceil(size / choices.batch_size)
@@ -124,6 +124,11 @@ def fit(
         (result,) = run_epochs(learner, state, choices, group.is_first and progress, measured)
     model.eval()
     return result
+
+
+def _dropout_of(model: nn.Module) -> list[list[float | bool]]:
+    """What does not change of the dropout of a model while it is trained, nor when it is first run."""
+    return [[site.strength, site.temperature, site.is_fixed] for site in sites_of(model)]
 
 
 def _counted(num_data: int | None, size: int, batch_size: int) -> int:

@@ -135,7 +135,7 @@ class TrainingState:
         changed = {name: pair for name, pair in changed.items() if pair[0] != pair[1]}
         if changed:
             texts = [
-                f"other {name}" if name in ("data", "model") else f"{name} was {old}, is {new}"
+                f"other {name}" if name in ("data", "model", "dropout") else f"{name} was {old}, is {new}"
                 for name, (old, new) in changed.items()
             ]
             raise CheckpointError(

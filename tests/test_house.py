@@ -12,7 +12,7 @@ BUDGETS = {
     "cli": 1081,
     "ensembles": 1689,
     "estimators": 1347,
-    "export": 1368,
+    "export": 1362,
     "functional": 413,
     "layers": 1973,
     "likelihoods": 2686,

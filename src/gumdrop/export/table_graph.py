@@ -13,13 +13,7 @@ from gumdrop.export.errors import ExportError
 from gumdrop.export.graphs import Graph, Variant, classes, gaussian, gaussian_parts, named
 from gumdrop.export.table_encoding import TableEncoder
 from gumdrop.layers import dropout_blocks
-from gumdrop.likelihoods import (
-    PLAIN,
-    Categorical,
-    Gaussian,
-    HurdlePrediction,
-    RegressionPrediction,
-)
+from gumdrop.likelihoods import PLAIN, Categorical, Gaussian, HurdlePrediction, RegressionPrediction
 from gumdrop.likelihoods.hurdle import atom_draws, beside_atoms
 from gumdrop.likelihoods.scaled_mixture import draw_moments, mixed_moments
 from gumdrop.networks.dense import DenseFunctions

@@ -63,8 +63,8 @@ def read_frame(
 
 def read_commas(frame: pd.DataFrame, known: Mapping[str, Mark] | None) -> pd.DataFrame:
     """Read texts of Parquet and Arrow as numbers where those of training had a decimal comma."""
-    texts = [name for name in known or {} if name in frame.columns and not _is_kept(frame[name].dtype)]
-    return read_marks(frame, with_comma(texts, Marks(None, [], {}), known), ",", known)[0]
+    commas = [name for name, mark in (known or {}).items() if mark.decimal == "," and name in frame.columns]
+    return read_marks(frame, [name for name in commas if not _is_kept(frame[name].dtype)], ",", known)[0]
 
 
 def declared_categories(table: object) -> list[str]:

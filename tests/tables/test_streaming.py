@@ -260,6 +260,7 @@ def test_gumdrop_fit_reads_in_pieces(path, tmp_path, monkeypatch, capsys) -> Non
     assert cli.main(["fit", str(path), *flags, "--no-compare", "--out", str(tmp_path / "fit")]) == 0
     said = capsys.readouterr().out
     assert "rows train, as they are read in pieces; a sample of" in said
+    assert "1 of 1,200 rows have no 'y' (blank, NA, None and the like) and are left out" in said
     results = json.loads((tmp_path / "fit" / "results.json").read_text())
     assert results["table"]["rows"] == NUM_ROWS
     assert results["table"]["train_rows"] + 300 <= NUM_ROWS < results["table"]["train_rows"] + 420

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from gumdrop.tables.errors import TableError
-from gumdrop.tables.results import LIKELIHOOD, FitResults, RegressionRows, read_results
+from gumdrop.tables.results import LIKELIHOOD, FitResults, Gain, RegressionRows, read_results
 
 IGNORED = {"best_epochs"}
 """Settings that say nothing of a choice."""
@@ -42,7 +42,7 @@ class Difference:
     mean: float
     """That of this run less that of the first."""
     low: float
-    """Lower end of its 95 % interval, by Student's t."""
+    """Lower end of its 95 % interval, by `Gain.margin`."""
     high: float
     """Upper end."""
     verdict: Literal["better", "worse", "equal"] | None
@@ -154,7 +154,8 @@ def _differences(run: FitResults, first: FitResults, pairs: Sequence[tuple[int, 
         rows = [(theirs[score][i], ours[score][k]) for k, i in pairs]
         if any(not math.isfinite(value) for pair in rows for value in pair):
             continue
-        mean, half = _mean([new - old for new, old in rows])
+        gain = _gain([new - old for new, old in rows])
+        mean, half = gain.mean, gain.margin(len(rows))
         if score == "RMSE":  # a^2 - b^2 = (a - b)(a + b) for the roots of the means, too
             both = sum(math.sqrt(math.fsum(each) / len(rows)) for each in zip(*rows, strict=True)) or 1.0
             mean, half = mean / both, half / both
@@ -188,13 +189,9 @@ def _row_scores(run: FitResults) -> dict[str, list[float]]:
     return scores if likelihood is None else scores | {LIKELIHOOD: likelihood}
 
 
-def _mean(values: Sequence[float]) -> tuple[float, float]:
-    """A mean over rows, and half of its 95 % interval; infinite for a single row, which has no spread."""
-    from scipy.special import stdtrit
-
+def _gain(values: Sequence[float]) -> Gain:
+    """The mean over rows, and its standard error."""
     count = len(values)
     mean = math.fsum(values) / count
-    if count < 2:
-        return mean, math.inf
-    variance = math.fsum((value - mean) ** 2 for value in values) / (count - 1)
-    return mean, float(stdtrit(count - 1, 0.975)) * math.sqrt(variance / count)
+    variance = math.fsum((value - mean) ** 2 for value in values) / max(count - 1, 1)
+    return Gain(mean, math.sqrt(variance / count))

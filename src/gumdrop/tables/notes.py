@@ -137,12 +137,12 @@ def others_note(name: str, column: pd.Series, categories: tuple[str, ...]) -> st
     )
 
 
-def without_target(known: np.ndarray, target: str) -> list[str]:
+def without_target(num_known: int, num_rows: int, target: str) -> list[str]:
     """Say how many rows of a table have no target, if some have none."""
-    missing = int((~known).sum())
+    missing = num_rows - num_known
     if not missing:
         return []
-    return [f"{missing} of {len(known)} rows have no '{target}' (blank, NA, None and the like) and are left out"]
+    return [f"{missing:,} of {num_rows:,} rows have no '{target}' (blank, NA, None and the like) and are left out"]
 
 
 def extra_notes(schema: TableSchema, columns: list[str], keep: Sequence[str]) -> list[str]:

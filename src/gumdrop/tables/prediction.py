@@ -94,7 +94,7 @@ def predict_known(model: TableModel, table: object) -> tuple[Predicted, pd.DataF
     known = known_target(model, whole)
     frame = whole.iloc[known]
     predicted = predict_frame(model, frame, most_scored=len(frame))
-    left_out = without_target(whole[target].notna().to_numpy(), target)
+    left_out = without_target(int(whole[target].count()), len(whole), target)
     return dataclasses.replace(predicted, notes=[*read.notes, *left_out, *predicted.notes]), frame, known + 1
 
 

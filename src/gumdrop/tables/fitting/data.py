@@ -160,7 +160,7 @@ def split_and_encode(
     whole = dataclasses.replace(infer_schema(frame, target, reading), decimal=table.decimal, marks=table.marks)
     other = None if settings.test is None else read_own_test(settings.test, whole)
     parts = _parts(frame, whole, column, other, settings)
-    notes = [*table.notes, *without_target(known, target), *check_parts(parts, whole, frame)]
+    notes = [*table.notes, *without_target(int(known.sum()), len(known), target), *check_parts(parts, whole, frame)]
     schema = with_statistics(whole, frame.iloc[parts.train]) if streamed is None else streamed.survey.exact(whole)
     encoded = schema.encode_inputs(frame)
     notes += table_notes(frame, whole, rows, table.padded)

@@ -233,7 +233,7 @@ def read_own_test(path: str, schema: TableSchema) -> OwnTest:
         name,
         frame.reset_index(drop=True),
         np.flatnonzero(known) + 1,
-        [*table.notes, *without_target(known, target)],
+        [*table.notes, *without_target(int(known.sum()), len(known), target)],
     )
 
 

@@ -1,5 +1,6 @@
 """The parts of what a fit leaves to read: table, target, rates, scores, test rows."""
 
+import math
 from dataclasses import dataclass, field
 
 from gumdrop.tables.plain import SPARSE
@@ -71,6 +72,14 @@ class Gain:
     """Mean over the test rows; above 0 is better."""
     se: float
     """Its standard error."""
+
+    def margin(self, rows: int) -> float:
+        """Half of its 95 % interval, by Student's t, or Clopper & Pearson's of a share; infinite for a single row."""
+        from scipy.special import stdtrit
+
+        if abs(self.mean) == 1 and not self.se:  # right in each row where the other is wrong
+            return 2 * (1 - 0.025 ** (1 / rows))
+        return self.se * float(stdtrit(rows - 1, 0.975)) if rows > 1 else math.inf
 
 
 @dataclass(frozen=True, kw_only=True)

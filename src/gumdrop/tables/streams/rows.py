@@ -12,6 +12,7 @@ from torch import Tensor
 from torch.utils.data import IterableDataset
 
 from gumdrop.tables.errors import TableError
+from gumdrop.tables.notes import without_target
 from gumdrop.tables.reading.source import sha256
 from gumdrop.tables.reading.table import Table
 from gumdrop.tables.schema.schema import TableSchema
@@ -144,5 +145,6 @@ def open_stream(
         checksum.update(bytes.fromhex(sha256(file)))
     rows = f"{summary.num_known:,} rows train, as they are read in pieces"
     sample = f"a sample of {len(summary.sample):,} others decides on the columns, tests and watches"
-    notes = [*stream.notes, f"{rows}; {sample}"]
+    missing = without_target(summary.num_known + len(summary.sample), stream.num_rows, target)
+    notes = [*stream.notes, *missing, f"{rows}; {sample}"]
     return StreamedTable(stream, summary, Table(summary.sample, None, notes, checksum.hexdigest()))

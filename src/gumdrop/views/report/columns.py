@@ -10,7 +10,7 @@ from gumdrop.tables.drift import holm
 from gumdrop.tables.results import LIKELIHOOD, ByColumn, Cells, Effect, FitResults, Group, Spread
 from gumdrop.views import plots
 from gumdrop.views.html import number, percent, with_unit
-from gumdrop.views.report.rows import TestRows, margin
+from gumdrop.views.report.rows import TestRows
 from gumdrop.views.svg import Tip, svg
 
 SHOWN = 12
@@ -124,7 +124,7 @@ def _all_worth(given: ByColumn) -> list[Worth]:
     """What each column is worth; a ten-thousandth of the best of them, such as rounding leaves, is nothing."""
 
     def losses(measure: str) -> list[Loss]:
-        all_losses = [Loss(gains[measure].mean, margin(gains[measure].se, given.rows)) for gains in of_columns]
+        all_losses = [Loss(gains[measure].mean, gains[measure].margin(given.rows)) for gains in of_columns]
         least = max(abs(loss.mean) for loss in all_losses) / 1e4
         return [Loss(0.0, 0.0) if max(abs(loss.mean), loss.margin) < least else loss for loss in all_losses]
 

@@ -4,11 +4,11 @@ import math
 
 import numpy as np
 from scipy.optimize import brentq
-from scipy.stats import binomtest, hypergeom, norm, spearmanr, t
+from scipy.stats import binomtest, hypergeom, norm, spearmanr
 from sklearn.metrics import roc_auc_score
 
 from gumdrop.tables.errors import TableError
-from gumdrop.tables.results import FitResults, RegressionRows
+from gumdrop.tables.results import FitResults, Gain, RegressionRows
 from gumdrop.views import plots
 
 DRAWS = 4000
@@ -24,11 +24,6 @@ def wilson(count: int, rows: int) -> tuple[float, float]:
     """
     low, high = binomtest(count, rows).proportion_ci(method="wilson")
     return float(low), float(high)
-
-
-def margin(standard_error: float, rows: int) -> float:
-    """Half of the 95 % confidence interval of a mean over rows, by Student's t; infinite for a single row."""
-    return standard_error * float(t.ppf(0.975, rows - 1)) if rows > 1 else math.inf
 
 
 def auroc_interval(auroc: float, positive: int, negative: int) -> tuple[float, float]:
@@ -94,7 +89,7 @@ class TestRows:
     def error_margin(self) -> float:
         """Half of the 95 % interval of the error."""
         cost = self.error**2 if self.regression else self.error
-        spread = margin(float(np.std(cost)) / math.sqrt(max(self.rows - 1, 1)), self.rows)
+        spread = Gain(float(cost.mean()), float(np.std(cost)) / math.sqrt(max(self.rows - 1, 1))).margin(self.rows)
         return spread / (2 * max(float(np.sqrt(cost.mean())), 1e-300)) if self.regression else spread
 
 

@@ -9,7 +9,7 @@ import numpy as np
 from gumdrop.machine.numerals import MINUS
 from gumdrop.tables.results import LIKELIHOOD, Better, FitResults, Gain, Score
 from gumdrop.views.html import DASH, number, rounded, tenths
-from gumdrop.views.report.rows import TestRows, margin
+from gumdrop.views.report.rows import TestRows
 
 Verdict = Literal["worse", "equal", "better"]
 VERDICTS: tuple[Verdict, ...] = ("worse", "equal", "better")
@@ -150,9 +150,7 @@ def _pairs(results: FitResults, test: TestRows) -> dict[str, Pair]:
 
 def _judged(gain: Gain, num_rows: int) -> JudgedGain:
     """A mean gain with half of its 95 % interval, and which side of 0 that lies on once both are rounded."""
-    mean, half = gain.mean, margin(gain.se, num_rows)
-    if abs(mean) == 1 and not gain.se:  # right in each row where the other is wrong: Clopper & Pearson's interval
-        half = 2 * (1 - 0.025 ** (1 / num_rows))
+    mean, half = gain.mean, gain.margin(num_rows)
     written = rounded(mean, half)
     return JudgedGain(mean, half, "equal" if abs(written) <= rounded(half, half) else "better" if mean > 0 else "worse")
 

@@ -26,6 +26,14 @@ hypothesis.settings.register_profile("gumdrop", deadline=None, derandomize=True,
 hypothesis.settings.load_profile("gumdrop")
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items) -> None:
+    """Mark what looks at a page in a browser as slow."""
+    for item in items:
+        if "browser" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.slow)
+
+
 @pytest.fixture(autouse=True)
 def _seeds() -> None:
     random.seed(0)

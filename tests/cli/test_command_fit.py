@@ -87,6 +87,7 @@ def test_a_config_that_cannot_be_used_is_explained(place, tmp_path, monkeypatch,
     assert "Traceback" not in said
 
 
+@pytest.mark.slow
 def test_an_interrupted_fit_leaves_a_model_and_goes_on(place, tmp_path) -> None:
     hurry = "import gumdrop.training.state as s; s.SECONDS_BETWEEN_CHECKPOINTS = 0.1; "
     # A shell starts what it runs in the background, such as these tests, with interruptions ignored.

@@ -74,6 +74,7 @@ def test_a_network_that_can_be_imported_and_words_for_people(shell) -> None:
     assert "each layer" in said
 
 
+@pytest.mark.slow
 def test_a_network_whose_rates_are_all_zero_predicts_without_draws(monkeypatch, folder) -> None:
     monkeypatch.setattr(held_out_rates, "is_beyond_chance", lambda gain: False)
     assert main(["fit-rates", "net.pt2", "rows.npz", "--likelihood", "gaussian", "--out", "sure.onnx"]) == 0

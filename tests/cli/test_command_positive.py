@@ -84,14 +84,10 @@ def test_a_stream_ends_at_0_too(paid, tmp_path, quick) -> None:
     assert (written["lower"] >= 0).all()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "variants"),
-    [
-        ("log", ["moments"]),
-        pytest.param("counts", ["deterministic"], marks=pytest.mark.slow),
-        pytest.param("cut", ["moments"], marks=pytest.mark.slow),
-        pytest.param("root", ["noise", "draw"], marks=pytest.mark.slow),
-    ],
+    [("log", ["moments"]), ("counts", ["deterministic"]), ("cut", ["moments"]), ("root", ["noise", "draw"])],
 )
 def test_an_exported_file_gives_the_moments_of_predict(paid, tmp_path, name, variants) -> None:
     pytest.importorskip("onnxruntime")

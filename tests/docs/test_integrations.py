@@ -91,6 +91,7 @@ CHECKS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")  # those of the other libraries
 @pytest.mark.parametrize("library", CHECKS)
 def test_a_recipe_runs(library, tmp_path, monkeypatch) -> None:

@@ -24,6 +24,7 @@ SHORT = (
 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("page", SHORT.split())
 def test_code_of_a_page_runs(page: str, monkeypatch) -> None:
     short = {"folds.STEPS": 10, "folds.LEAST_EPOCHS": 2, "choosing.LEAST_PILOT_STEPS": 5, "choosing.PILOT_MEMBERS": 2}
@@ -36,6 +37,7 @@ def test_code_of_a_page_runs(page: str, monkeypatch) -> None:
         exec(re.sub(r"\b(max_iter|epochs)=\d+", r"\1=2", block), names)
 
 
+@pytest.mark.slow
 def test_code_of_the_readme_runs_and_is_calibrated(tmp_path, monkeypatch) -> None:
     in_haste(monkeypatch, {"folds.STEPS": 100, "folds.LEAST_EPOCHS": 5, "choosing.LEAST_PILOT_STEPS": 20})
     monkeypatch.chdir(tmp_path)

@@ -26,6 +26,7 @@ def recipe(name, *needs):
     return module
 
 
+@pytest.mark.slow
 def test_skorch() -> None:
     result = recipe("skorch_net", "skorch", "sklearn").main(max_epochs=15)
     assert min(result["neg_log_loss"]) > -0.2
@@ -33,6 +34,7 @@ def test_skorch() -> None:
     assert any(abs(p - 0.1) > 1e-3 for p in result["rates"].values())
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::FutureWarning", "ignore::UserWarning", "ignore::DeprecationWarning")
 def test_lightning(tmp_path) -> None:
     result = recipe("lightning_module", "lightning").main(max_epochs=10, folder=str(tmp_path))
@@ -41,6 +43,7 @@ def test_lightning(tmp_path) -> None:
     assert {"rate_0", "rate_2"} <= result.keys()
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
 def test_the_trainer_of_hugging_face() -> None:
     result = recipe("hf_trainer", "transformers", "accelerate").main(max_steps=60)
@@ -73,6 +76,7 @@ def one_step(module, batch_size, accumulated, folder):
     return trainer.train().training_loss, dict(model.named_parameters())
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
 def test_the_trainer_accumulates_gradients_to_those_of_one_batch(tmp_path) -> None:
     module = recipe("hf_trainer", "transformers", "accelerate")
@@ -90,6 +94,7 @@ def same_rates(result) -> None:
     assert result["difference of draws"] == 0.0
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::FutureWarning", "ignore::DeprecationWarning")
 def test_rates_come_back_with_a_pretrained_model() -> None:
     result = recipe("hf_pretrained", "transformers").main(steps=10)
@@ -99,6 +104,7 @@ def test_rates_come_back_with_a_pretrained_model() -> None:
     same_rates(result)
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::FutureWarning", "ignore::DeprecationWarning")
 def test_rates_come_back_with_an_adapter() -> None:
     result = recipe("peft_adapter", "transformers", "peft").main(steps=10)

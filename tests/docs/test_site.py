@@ -43,6 +43,7 @@ def test_every_public_room_has_a_page() -> None:
     assert {Path(entry).name for entry in entries(DOCS / "api" / "index.md")} == rooms
 
 
+@pytest.mark.slow
 def test_every_public_name_has_a_page(tmp_path) -> None:
     pytest.importorskip("sphinx")
     API["write_pages"](tmp_path)
@@ -53,6 +54,7 @@ def test_every_public_name_has_a_page(tmp_path) -> None:
             assert own or listed or f":py:obj:`gumdrop.{name}`" in pages[room], f"{room}.{name}"
 
 
+@pytest.mark.slow
 def test_the_page_of_every_name_says_what_uses_it() -> None:
     names = {f"{room}.{name}": each for room, names in API["public_names"]().items() for name, each in names.items()}
     code = {name: each for name, each in names.items() if API["_is_code"](each)}

@@ -36,6 +36,7 @@ def words(answer: str) -> list[str]:
     return sorted(re.findall(r"[^\W\d_]+", plain))
 
 
+@pytest.mark.slow
 def test_commands_of_the_page_say_what_stands_there(script, tmp_path, monkeypatch, undrawn) -> None:
     pytest.importorskip("pyarrow")
     monkeypatch.setattr("gumdrop.ensembles.folds.STEPS", 10)

@@ -20,6 +20,7 @@ CHECKED = {"hidden_layer_sizes": (8,), "n_members": 2, "max_iter": 10, "batch_si
 QUICK = {"hidden_layer_sizes": (16,), "n_members": 3, "max_iter": 60, "n_mc_samples": 60, "random_state": 0}
 
 
+@pytest.mark.slow
 @parametrize_with_checks(
     [ConcreteDropoutRegressor(**CHECKED, n_mc_samples=4), ConcreteDropoutClassifier(**CHECKED, n_mc_samples=4)]
 )

@@ -47,6 +47,7 @@ def test_submitit_runs_the_same_pieces(tmp_path, monkeypatch) -> None:
     assert any(text.startswith("once left no result as job") for text in said)
 
 
+@pytest.mark.slow
 def test_what_is_done_is_kept_a_crash_is_tried_again_and_an_error_is_named(tmp_path, capfd) -> None:
     out = tmp_path / "out"
     with pytest.raises(ChildProcessError, match=r"1 of 2 parts failed; the others are kept.*\nwrong: ValueError"):
@@ -94,6 +95,7 @@ if __name__ == "__main__":
 """
 
 
+@pytest.mark.slow
 def test_pieces_of_a_killed_run_end(tmp_path) -> None:
     (tmp_path / "job.py").write_text(STAYING)
     run = subprocess.Popen(

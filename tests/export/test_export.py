@@ -125,6 +125,7 @@ def test_classes_through_convolutions_and_plain_dropout(tmp_path) -> None:
     )
 
 
+@pytest.mark.slow
 def test_moments_without_draws_are_those_of_the_library(tmp_path) -> None:
     model = regression()
     path = export_model(model, X, tmp_path / "model.pt2", to="pt2", variant="deterministic")
@@ -146,6 +147,7 @@ class Sequence(nn.Module):
         return self.head(self.recurrent(self.attention(x))[0][:, -1])
 
 
+@pytest.mark.slow
 def test_attention_and_recurrence_with_one_draw_a_call(tmp_path) -> None:
     model = learn_dropout(Sequence(), recurrent=True, p=0.2)
     fast_path = torch.backends.mha.get_fastpath_enabled()

@@ -202,6 +202,7 @@ def test_served_predictions_are_those_of_predict(place) -> None:
     np.testing.assert_allclose(np.sqrt(served["epistemic"]).mean(), want["epistemic_std"].mean(), rtol=0.5)
 
 
+@pytest.mark.slow
 def test_targets_that_vary_little_keep_their_digits(place, tmp_path, monkeypatch) -> None:
     """A tiny standard deviation, of which the mean is ten thousand million: float32 has no digits for either."""
     mean, std = 1.23456789e-3, 1e-13
@@ -401,6 +402,7 @@ def test_rows_that_do_not_fit(place, file, rows, options, message) -> None:
         serving.ServedModel(place / f"{file}.onnx").predict(rows, **options)
 
 
+@pytest.mark.slow
 def test_the_command(place, tmp_path, monkeypatch, shell) -> None:
     monkeypatch.chdir(tmp_path)
     words = ["export", str(place / "grade"), "--to", "pt2", "--variant", "draw"]

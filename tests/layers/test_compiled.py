@@ -87,6 +87,7 @@ def test_a_plain_model_beside_a_converted_one(backend: str, plain_first: bool) -
     assert (spread(calls[converted]) > 0).any()
 
 
+@pytest.mark.slow
 def test_the_compiler_is_loaded_after_the_conversion() -> None:
     """Its settings change when it is loaded, since to load it for them would take longer than a small training."""
     code = """

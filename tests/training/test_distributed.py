@@ -58,6 +58,7 @@ def assert_same(found, expected, tolerance=1e-5):
         assert ours == pytest.approx(theirs, abs=10 * tolerance)
 
 
+@pytest.mark.slow
 def test_two_processes_give_the_parameters_of_one(two) -> None:
     for name in SAME:
         assert_same(two[name], job.CASES[name]())

@@ -79,6 +79,7 @@ def test_a_taken_port_gives_another_one() -> None:
             assert second.getsockname()[0] == "127.0.0.1"
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(os.name == "nt", reason="sends a POSIX signal")
 def test_the_command_serves_on_this_machine_alone_and_stops_on_ctrl_c() -> None:
     with socket.create_server(("127.0.0.1", 0)) as other:

@@ -21,9 +21,9 @@ BUDGETS = {
     "networks": 1802,
     "objective": 347,
     "prediction": 1624,
-    "tables": 8147,
+    "tables": 8155,
     "training": 2305,
-    "views": 2814,
+    "views": 2807,
 }
 """Lines of a room. Lower a figure when lines go; raise one only with a word in the commit on what was not replaced."""
 

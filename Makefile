@@ -5,10 +5,12 @@ EXPERIMENTS := line uci tuning tables rivals gaps survival targets rates rows st
 DATA :=
 # Which tests `make test` runs; with none named, `make test MARKS=`, all of them.
 MARKS := not slow
-# What torch and its matrix library take on an old processor and on one of today without AVX512, each in a process of its
-# own that runs all the tests whose numbers come from these, but for those that no rounding can change: of compilers, of
-# other libraries, of warnings, files, threads and refusals, and those of sequences in another order in memory.
-KERNELS := MKL_CBWR=COMPATIBLE//env:ATEN_CPU_CAPABILITY=default MKL_CBWR=AVX2//env:ATEN_CPU_CAPABILITY=avx2
+# What torch and its matrix library take on an old processor, and without AVX512 where this one has it, each in a process
+# of its own that runs all the tests whose numbers come from these, but for those that no rounding can change: of
+# compilers, of other libraries, of warnings, files, threads and refusals, and those of sequences in another order in memory.
+WITH_AVX512 := $(shell grep -sm1 -o avx512f /proc/cpuinfo)
+KERNELS := MKL_CBWR=COMPATIBLE//env:ATEN_CPU_CAPABILITY=default \
+	$(WITH_AVX512:avx512f=MKL_CBWR=AVX2//env:ATEN_CPU_CAPABILITY=avx2)
 NO_ROUNDING := compil or test_watch or test_pictures or test_threads or unsorted or time_first or guarantee or error or bad or refused
 NUMERICAL := attribution functional layers metrics networks/test_conversion.py objective prediction tables/test_shapley.py
 # The oldest versions in an environment of their own, and the tests that they run: all but those of what needs a newer torch.

@@ -1,6 +1,7 @@
 """What the tests of training on several processes run: alone in the test, and as a script of two processes."""
 
 import functools
+import importlib
 import os
 import signal
 import sys
@@ -119,7 +120,7 @@ class Stream(IterableDataset):
 def watched_rows():
     """A loader of two inputs in batches that not all of four processes get a row of, and that nobody seeds."""
     return DataLoader(
-        [(named(row[None]), y[None]) for row, y in zip(*data(), strict=True)], batch_size=None, shuffle=True
+        [(named(row[None]), y[None]) for row, y in zip(*data(12), strict=True)], batch_size=None, shuffle=True
     )
 
 
@@ -215,6 +216,8 @@ def main():
     folder, *names = sys.argv[1:]
     place = Path(folder)
     if "RANK" not in os.environ:  # no torchrun: two processes, of which one is a fork
+        for slow in ("torch._dynamo", "torch.distributed.fsdp"):  # to load, and both processes need it
+            importlib.import_module(slow)
         fork()
     cases = CASES | {
         "killed": lambda: checkpointed(place),

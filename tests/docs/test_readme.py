@@ -11,14 +11,6 @@ from sklearn.datasets import make_friedman1
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
 CODE = re.compile(r"```python\n(.*?)```", re.DOTALL)
-
-
-def in_haste(monkeypatch, steps: dict[str, int]) -> None:
-    """Train for fewer steps than by default; held-out noise is calibrated all the same."""
-    for name, count in steps.items():
-        monkeypatch.setattr(f"gumdrop.ensembles.{name}", count)
-
-
 SHORT = (
     "CONTRIBUTING attribution classes co2 decisions estimators mnist models scale segmentation sequences start trained"
 )
@@ -26,9 +18,8 @@ SHORT = (
 
 @pytest.mark.slow
 @pytest.mark.parametrize("page", SHORT.split())
-def test_code_of_a_page_runs(page: str, monkeypatch) -> None:
-    short = {"folds.STEPS": 10, "folds.LEAST_EPOCHS": 2, "choosing.LEAST_PILOT_STEPS": 5, "choosing.PILOT_MEMBERS": 2}
-    in_haste(monkeypatch, short | {"correction.DRAWS": 2})
+def test_code_of_a_page_runs(page: str, in_haste, monkeypatch) -> None:
+    monkeypatch.setattr("gumdrop.ensembles.settings.TRIED", (1.0,))
     (place,) = (each for each in PAGES if each.stem == page)
     blocks = CODE.findall(place.read_text(encoding="utf-8"))
     assert blocks
@@ -39,7 +30,8 @@ def test_code_of_a_page_runs(page: str, monkeypatch) -> None:
 
 @pytest.mark.slow
 def test_code_of_the_readme_runs_and_is_calibrated(tmp_path, monkeypatch) -> None:
-    in_haste(monkeypatch, {"folds.STEPS": 100, "folds.LEAST_EPOCHS": 5, "choosing.LEAST_PILOT_STEPS": 20})
+    for name, steps in {"folds.STEPS": 100, "folds.LEAST_EPOCHS": 5, "choosing.LEAST_PILOT_STEPS": 20}.items():
+        monkeypatch.setattr(f"gumdrop.ensembles.{name}", steps)
     monkeypatch.chdir(tmp_path)
     torch.manual_seed(0)
     X, y = make_friedman1(800, noise=1.0, random_state=0)

@@ -37,13 +37,8 @@ def words(answer: str) -> list[str]:
 
 
 @pytest.mark.slow
-def test_commands_of_the_page_say_what_stands_there(script, tmp_path, monkeypatch, undrawn) -> None:
+def test_commands_of_the_page_say_what_stands_there(script, tmp_path, monkeypatch, undrawn, in_haste) -> None:
     pytest.importorskip("pyarrow")
-    monkeypatch.setattr("gumdrop.ensembles.folds.STEPS", 10)
-    monkeypatch.setattr("gumdrop.ensembles.folds.LEAST_EPOCHS", 3)
-    monkeypatch.setattr("gumdrop.ensembles.correction.DRAWS", 2)
-    monkeypatch.setattr("gumdrop.ensembles.choosing.LEAST_PILOT_STEPS", 5)
-    monkeypatch.setattr("gumdrop.ensembles.choosing.PILOT_MEMBERS", 2)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "80")
     page = (ROOT / "docs" / "tables.md").read_text(encoding="utf-8")

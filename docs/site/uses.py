@@ -37,11 +37,13 @@ def uses_of(names: Mapping[str, Any]) -> dict[str, dict[str, list[str]]]:
         for how, text in _mentions(value):
             for word in set(re.findall(r"\w+", text)) & (set(classes) - {_short(name)}):
                 found[classes[word]][how].add(name)
+    called: dict[str, list[str]] = defaultdict(list)
+    for name in names:
+        called[_short(name)].append(name)
     for file in sorted(SOURCE.rglob("*.py")):
-        if file.name != "__init__.py":
-            imported = _imported_by(file)
-            for name in names:
-                if any(each.startswith(f"{_room(name)}.") and _short(each) == _short(name) for each in imported):
+        for each in _imported_by(file) if file.name != "__init__.py" else ():
+            for name in called.get(_short(each), ()):
+                if each.startswith(f"{_room(name)}."):
                     found[name]["files"].add(file.relative_to(SOURCE).as_posix())
     return {name: {how: sorted(each) for how, each in uses.items()} for name, uses in found.items()}
 

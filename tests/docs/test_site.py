@@ -7,6 +7,7 @@ import re
 import runpy
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -44,8 +45,20 @@ def test_every_public_room_has_a_page() -> None:
 
 
 @pytest.mark.slow
-def test_every_public_name_has_a_page(tmp_path) -> None:
+@pytest.fixture(scope="module")
+def code() -> dict[str, Any]:
+    names = {f"{room}.{name}": each for room, names in API["public_names"]().items() for name, each in names.items()}
+    return {name: each for name, each in names.items() if API["_is_code"](each)}
+
+
+@pytest.fixture(scope="module")
+def uses(code) -> dict[str, dict[str, list[str]]]:
+    return API["uses_of"](code)
+
+
+def test_every_public_name_has_a_page(tmp_path, monkeypatch, uses) -> None:
     pytest.importorskip("sphinx")
+    monkeypatch.setitem(API["write_pages"].__globals__, "uses_of", lambda code: {name: uses[name] for name in code})
     API["write_pages"](tmp_path)
     pages = {page.stem: page.read_text(encoding="utf-8") for page in tmp_path.glob("*.rst")}
     for room in API["ROOMS"]:
@@ -55,11 +68,8 @@ def test_every_public_name_has_a_page(tmp_path) -> None:
 
 
 @pytest.mark.slow
-def test_the_page_of_every_name_says_what_uses_it() -> None:
-    names = {f"{room}.{name}": each for room, names in API["public_names"]().items() for name, each in names.items()}
-    code = {name: each for name, each in names.items() if API["_is_code"](each)}
+def test_the_page_of_every_name_says_what_uses_it(code, uses) -> None:
     gallery = "\n".join(page.read_text(encoding="utf-8") for page in DOCS.glob("gallery/plot_*.py"))
-    uses = API["uses_of"](code)
     for name, each in code.items():
         shown = re.search(rf"\b{name.rpartition('.')[2]}\b", gallery) or ">>>" in (inspect.getdoc(each) or "")
         named = inspect.isclass(each) and each.__base__ in code.values()  # with a link to what it is a kind of

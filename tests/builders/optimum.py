@@ -10,7 +10,7 @@ import gumdrop as gd
 from builders import reference as ref
 
 
-def train(problem: ref.LinearProblem, *, temperature: float, steps: int = 700, rows: int = 10_000) -> float:
+def train(problem: ref.LinearProblem, *, temperature: float, steps: int = 500, rows: int = 4000) -> float:
     """Fit weights and rate as a user would, on a batch of many copies of the data; return the rate found."""
     model = gd.learn_dropout(nn.Linear(problem.num_units, 1, bias=False), p=0.25)
     model.concrete_dropout.temperature = temperature  # not as an argument, since high ones are warned of

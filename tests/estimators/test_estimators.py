@@ -16,14 +16,14 @@ from gumdrop.ensembles import correction
 from gumdrop.estimators import ConcreteDropoutClassifier, ConcreteDropoutRegressor
 from gumdrop.likelihoods import RegressionPrediction, TargetScale
 
-CHECKED = {"hidden_layer_sizes": (8,), "n_members": 2, "max_iter": 10, "batch_size": 64, "learning_rate_init": 0.05}
+CHECKED = {"hidden_layer_sizes": (8,), "n_members": 2, "strength": 1.0, "max_iter": 10, "batch_size": 64}
+CHECKED |= {"learning_rate_init": 0.05, "n_mc_samples": 4}
 QUICK = {"hidden_layer_sizes": (16,), "n_members": 3, "max_iter": 60, "n_mc_samples": 60, "random_state": 0}
+SIMPLE = QUICK | {"strength": 1.0}  # half as many networks, and no choice between them
 
 
 @pytest.mark.slow
-@parametrize_with_checks(
-    [ConcreteDropoutRegressor(**CHECKED, n_mc_samples=4), ConcreteDropoutClassifier(**CHECKED, n_mc_samples=4)]
-)
+@parametrize_with_checks([ConcreteDropoutRegressor(**CHECKED), ConcreteDropoutClassifier(**CHECKED)])
 def test_all_checks_of_scikit_learn(estimator, check, monkeypatch) -> None:
     monkeypatch.setattr(correction, "DRAWS", 2)
     own = type(estimator).set_params
@@ -209,7 +209,7 @@ def test_a_weight_stands_for_equal_rows(estimator, data) -> None:
 @BOTH
 def test_growing_data_give_the_same_model_as_all_at_once(estimator, data) -> None:
     x, y = data(60)
-    settings = QUICK | {"max_iter": 5}
+    settings = SIMPLE | {"max_iter": 5}
     grown = estimator(**settings).partial_fit(x[:25], y[:25]).partial_fit(x[25:], y[25:])
     whole = estimator(**settings).fit(x, y)
     np.testing.assert_array_equal(grown.predict(x), whole.predict(x))
@@ -236,16 +236,16 @@ def test_pipelines_cross_validation_and_searches() -> None:
         (StandardScaler(), ["size", "age"]), (OneHotEncoder(sparse_output=False), ["colour"])
     )
     columns.set_output(transform="pandas")
-    pipeline = make_pipeline(columns, ConcreteDropoutRegressor(**QUICK | {"learning_rate_init": 0.03}))
+    pipeline = make_pipeline(columns, ConcreteDropoutRegressor(**SIMPLE | {"learning_rate_init": 0.03}))
     pipeline.fit(frame, y)
     assert pipeline[-1].feature_names_in_.tolist()[0] == "standardscaler__size"
     mean, std = pipeline.predict(frame, return_std=True)
     assert mean.shape == std.shape == (90,)
     assert cross_val_score(pipeline, frame, y, cv=2).min() > 0.5
-    quick = ConcreteDropoutRegressor(**QUICK | {"max_iter": 2})
+    quick = ConcreteDropoutRegressor(**SIMPLE | {"max_iter": 2})
     search = GridSearchCV(quick, {"hidden_layer_sizes": [(4,), (8, 4)]}, cv=2, n_jobs=1).fit(*numbers(40))
     assert search.best_params_["hidden_layer_sizes"] in [(4,), (8, 4)]
-    classifier = ConcreteDropoutClassifier(**QUICK | {"max_iter": 2})
+    classifier = ConcreteDropoutClassifier(**SIMPLE | {"max_iter": 2})
     search = GridSearchCV(classifier, {"early_stopping": [False, True]}, cv=2, scoring="neg_brier_score")
     assert search.fit(*labels(60)).predict_proba(labels(60)[0]).shape == (60, 3)
 
@@ -276,7 +276,7 @@ def test_many_rows_are_predicted_in_parts(regressor, monkeypatch) -> None:
 @BOTH
 def test_early_stopping_ends_a_run_and_keeps_the_best_pass_of_each_member(estimator, data) -> None:
     x, y = data(60)
-    settings = QUICK | {"max_iter": 300, "early_stopping": True, "n_iter_no_change": 5, "learning_rate_init": 0.05}
+    settings = SIMPLE | {"max_iter": 300, "early_stopping": True, "n_iter_no_change": 5, "learning_rate_init": 0.05}
     model = estimator(**settings).fit(x, y)
     assert 5 < model.n_iter_ < 300
     assert all(len(history) == model.n_iter_ for history in model.history_)
@@ -335,7 +335,7 @@ def test_inputs_of_any_layout_give_the_same_model(of, tmp_path) -> None:
     x = x.astype(np.float32).astype(np.float64)
     frozen = x.copy()
     frozen.flags.writeable = False
-    settings = QUICK | {"max_iter": 3}
+    settings = SIMPLE | {"max_iter": 3}
     expected = ConcreteDropoutRegressor(**settings).fit(frozen, y).predict(x)
     found = ConcreteDropoutRegressor(**settings).fit(of(x, tmp_path), y).predict(x)
     np.testing.assert_allclose(found, expected, rtol=1e-5)
@@ -345,7 +345,7 @@ def test_frames_of_polars() -> None:
     polars = pytest.importorskip("polars")
     x, y = numbers(60)
     frame = polars.DataFrame({"size": x[:, 0], "age": x[:, 1]})
-    settings = QUICK | {"max_iter": 3}
+    settings = SIMPLE | {"max_iter": 3}
     model = ConcreteDropoutRegressor(**settings).fit(frame[["size", "age"]], polars.Series("price", y))
     assert model.feature_names_in_.tolist() == ["size", "age"]
     np.testing.assert_array_equal(

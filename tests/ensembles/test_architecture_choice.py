@@ -71,11 +71,12 @@ def test_where_a_longer_pilot_gains_nothing_a_part_of_the_epochs_is_enough(monke
     curved = Rows(x, (2 * x[:, :1]).sin() * x[:, 1:])
     found = choose(NUMBERS, curved, settings, Gaussian())
     assert (found.share, found.lengthscale) == (1, "faint")
-    for asked in (replace(settings, epochs=20), replace(settings, epochs=20, patience=9)):
-        assert choose(NUMBERS, line(300), asked, Gaussian()).share == 1
-    monkeypatch.setattr(choosing, "mean_and_error", lambda *_: (0.0, 0.04))  # which few rows cannot tell
     monkeypatch.setattr(choosing, "PILOT_SHARE", 0.01)
     monkeypatch.setattr(choosing, "LEAST_PILOT_STEPS", 2)
+    monkeypatch.setattr(choosing, "mean_and_error", lambda *_: (0.0, 0.0))
+    for asked in (replace(settings, epochs=20), replace(settings, patience=9)):
+        assert choose(NUMBERS, line(300), asked, Gaussian()).share == 1
+    monkeypatch.setattr(choosing, "mean_and_error", lambda *_: (0.0, 0.04))  # which few rows cannot tell
     uncertain = choose(NUMBERS, line(300), settings, Gaussian())
     assert (uncertain.share, uncertain.lengthscale) == (1, None)
 

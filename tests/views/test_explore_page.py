@@ -21,7 +21,7 @@ from builders.servers import running
 from builders.tables import write_table
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def runs(tmp_path_factory):
     """Give the folders of a fit and of an experiment."""
     place = tmp_path_factory.mktemp("runs")
@@ -33,7 +33,7 @@ def runs(tmp_path_factory):
     return [place / "houses", place / "sums"]
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def site(tmp_path_factory, runs):
     return write_site(tmp_path_factory.mktemp("site"), runs=open_runs(runs))
 

@@ -44,7 +44,6 @@ def test_every_public_room_has_a_page() -> None:
     assert {Path(entry).name for entry in entries(DOCS / "api" / "index.md")} == rooms
 
 
-@pytest.mark.slow
 @pytest.fixture(scope="module")
 def code() -> dict[str, Any]:
     names = {f"{room}.{name}": each for room, names in API["public_names"]().items() for name, each in names.items()}
@@ -56,6 +55,7 @@ def uses(code) -> dict[str, dict[str, list[str]]]:
     return API["uses_of"](code)
 
 
+@pytest.mark.slow
 def test_every_public_name_has_a_page(tmp_path, monkeypatch, uses) -> None:
     pytest.importorskip("sphinx")
     monkeypatch.setitem(API["write_pages"].__globals__, "uses_of", lambda code: {name: uses[name] for name in code})

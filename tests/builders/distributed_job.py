@@ -117,8 +117,13 @@ class Stream(IterableDataset):
         return 4
 
 
+def shuffled():
+    """A loader that nobody seeds."""
+    return DataLoader(TensorDataset(*data()), batch_size=40, shuffle=True)
+
+
 def watched_rows():
-    """A loader of two inputs in batches that not all of four processes get a row of, and that nobody seeds."""
+    """A loader of two inputs in batches that not all of four processes get a row of."""
     return DataLoader(
         [(named(row[None]), y[None]) for row, y in zip(*data(12), strict=True)], batch_size=None, shuffle=True
     )
@@ -191,7 +196,7 @@ def checkpointed(folder=None, sharded=False):
 
 CASES = {
     "plain": lambda: trained(),
-    "watched": lambda: trained(validation=data(), patience=2),
+    "watched": lambda: trained(validation=shuffled(), patience=2),
     "parts": lambda: trained(accumulate=3, max_norm=0.5),
     "loader": lambda: trained(train=loader()),
     "sharded": lambda: trained(blocks_sharded(), max_norm=0.5, accumulate=2, validation=data()),
@@ -199,7 +204,7 @@ CASES = {
     "several": lambda: several(validation=watched_rows(), epochs=2),
     "sharded, loader": lambda: trained(
         blocks_sharded(),
-        validation=DataLoader(TensorDataset(*data()), batch_size=40, shuffle=True),
+        validation=shuffled(),
         epochs=2,
         max_norm=1e3,  # far above the norm of any gradient, which stays as it is
     ),

@@ -17,6 +17,7 @@ RENAMED = {
     "cartpole": {},
     "co2": {},
     "g2p": {},
+    "g2p-hundred": {"g2p-pooled": "g2p-hundred"},
     "g2p-members": {"g2p-doubt": "g2p-members-doubt"},
     "g2p-reported": {"g2p-pooled": "g2p-reported"},
     "gaps": {},

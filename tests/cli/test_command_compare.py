@@ -100,16 +100,15 @@ def test_classes_are_compared_by_right_rows(tmp_path, shell):
 
 
 def test_right_in_each_of_three_rows_where_the_other_is_wrong_may_be_chance(tmp_path, shell):
-    right, wrong = (json.loads(json.dumps(classification_results())) for _ in range(2))
+    right, wrong = classification_results(), classification_results()
     for each in (right, wrong):
         each["test"] |= {name: cells[:3] for name, cells in each["test"].items() if isinstance(cells, list)}
         each["test"].pop("log_likelihood", None)
     classes = right["target"]["classes"]
     right["test"]["predicted"] = right["test"]["observed"] = classes[:1] * 3
     wrong["test"] |= {"observed": classes[:1] * 3, "predicted": classes[1:2] * 3}
-    (difference,) = shell.told("compare", write(tmp_path / "a", wrong), write(tmp_path / "b", right))["against"][0][
-        "differences"
-    ]
+    found = shell.told("compare", write(tmp_path / "a", wrong), write(tmp_path / "b", right))
+    (difference,) = found["against"][0]["differences"]
     assert (difference["mean"], difference["verdict"]) == (1, "equal")
     assert difference["low"] == pytest.approx(1 - 2 * (1 - 0.025 ** (1 / 3)))
 

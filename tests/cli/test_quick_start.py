@@ -81,28 +81,26 @@ def test_a_refusal_needs_no_torch(place) -> None:
     assert sorted(place.rglob("*")) == before
 
 
-LOADED = """
-import sys
-import gumdrop
-import gumdrop.tables
-assert "torch" not in sys.modules
-from gumdrop.cli import main
-assert main(["predict", "run", "new.csv"]) == 0
-assert {"sklearn", "torch._dynamo", "sympy", "matplotlib"}.isdisjoint(sys.modules)
-[getattr(room, name) for room in (gumdrop, gumdrop.tables) for name in room.__all__]
-gumdrop.objective.NegativeElbo
-assert not (hasattr(gumdrop, "learn_dropuot") or hasattr(gumdrop.tables, "nothing"))
-import gumdrop.export
-assert {"onnx", "onnxruntime", "onnxscript"}.isdisjoint(sys.modules)
-"""
+def test_the_library_loads_torch_when_a_name_of_it_is_used_and_never_the_extra_of_export() -> None:
+    code = "import sys, gumdrop, gumdrop.tables; assert 'torch' not in sys.modules; gumdrop.learn_dropout"
+    names = (
+        "[getattr(m, name) for m in (gumdrop, gumdrop.tables) for name in m.__all__]; gumdrop.objective.NegativeElbo"
+    )
+    wrong = "hasattr(gumdrop, 'learn_dropuot') or hasattr(gumdrop.tables, 'nothing')"
+    extra = "import gumdrop.export; assert {'onnx', 'onnxruntime', 'onnxscript'}.isdisjoint(sys.modules)"
+    code += f"; assert 'torch' in sys.modules; {names}; assert not ({wrong}); {extra}"
+    done = subprocess.run([sys.executable, "-W", "error", "-c", code], capture_output=True, text=True, timeout=HANG)
+    assert done.returncode == 0, done.stderr
 
 
-def test_predicting_loads_neither_a_compiler_nor_scikit_learn_and_no_name_the_extra_of_export(place) -> None:
+def test_predicting_loads_neither_a_compiler_nor_scikit_learn(place) -> None:
     fit = ["--target", "price", "--epochs", "1", "--members", "1", "--hidden", "2", "--draws", "2", "--quiet"]
     rows = "\n".join(f"{i},{i % 7}.5" for i in range(20))
     (place / "many.csv").write_text(f"size,price\n{rows}\n")
     assert main(["fit", str(place / "many.csv"), *fit, "--out", str(place / "run")]) == 0
     (place / "new.csv").write_text("size\n1\n")
-    call = [sys.executable, "-W", "error", "-c", LOADED]
+    code = "import sys; from gumdrop.cli import main; assert main(['predict', 'run', 'new.csv']) == 0; "
+    code += "assert {'sklearn', 'torch._dynamo', 'sympy', 'matplotlib'}.isdisjoint(sys.modules)"
+    call = [sys.executable, "-W", "error", "-c", code]
     done = subprocess.run(call, capture_output=True, text=True, timeout=HANG, cwd=place)
     assert done.returncode == 0, done.stderr

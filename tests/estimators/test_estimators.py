@@ -16,14 +16,15 @@ from gumdrop.ensembles import correction
 from gumdrop.estimators import ConcreteDropoutClassifier, ConcreteDropoutRegressor
 from gumdrop.likelihoods import RegressionPrediction, TargetScale
 
-CHECKED = {"hidden_layer_sizes": (8,), "n_members": 2, "strength": 1.0, "max_iter": 10, "batch_size": 64}
-CHECKED |= {"learning_rate_init": 0.05, "n_mc_samples": 4}
+CHECKED = {"hidden_layer_sizes": (8,), "n_members": 2, "max_iter": 10, "batch_size": 64, "learning_rate_init": 0.05}
 QUICK = {"hidden_layer_sizes": (16,), "n_members": 3, "max_iter": 60, "n_mc_samples": 60, "random_state": 0}
 SIMPLE = QUICK | {"strength": 1.0}  # half as many networks, and no choice between them
 
 
 @pytest.mark.slow
-@parametrize_with_checks([ConcreteDropoutRegressor(**CHECKED), ConcreteDropoutClassifier(**CHECKED)])
+@parametrize_with_checks(
+    [ConcreteDropoutRegressor(**CHECKED, n_mc_samples=4), ConcreteDropoutClassifier(**CHECKED, n_mc_samples=4)]
+)
 def test_all_checks_of_scikit_learn(estimator, check, monkeypatch) -> None:
     monkeypatch.setattr(correction, "DRAWS", 2)
     own = type(estimator).set_params

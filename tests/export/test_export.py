@@ -126,8 +126,9 @@ def test_classes_through_convolutions_and_plain_dropout(tmp_path) -> None:
 
 
 @pytest.mark.slow
-def test_moments_without_draws_are_those_of_the_library(tmp_path) -> None:
-    model = regression()
+@pytest.mark.parametrize("p", [0.01, 0.3])
+def test_moments_without_draws_are_those_of_the_library(tmp_path, p: float) -> None:
+    model = regression(p)
     path = export_model(model, X, tmp_path / "model.pt2", to="pt2", variant="deterministic")
     program, want = torch.export.load(path).module(), predict_regression(model, X[:3], method="moments")
     for _ in range(2):
@@ -191,13 +192,18 @@ def test_a_compiled_library(tmp_path) -> None:
     assert json.loads(compiled.loader.get_metadata()["gumdrop"])["variant"] == "noise"
 
 
-def test_the_file_says_what_it_is_and_not_where_it_was_made(path) -> None:
+def test_the_file_says_what_it_is_and_not_where_it_was_made(path, tmp_path) -> None:
     facts = metadata(path)
     assert facts["rates"] == pytest.approx(dropout_rates(regression()))
     assert facts | {"format": 1, "by": "us", "variant": "noise", "likelihood": "gaussian"} == facts
     assert facts["outputs"] == ["mean", "epistemic", "aleatoric"]
     assert b"/site-packages/" not in path.read_bytes()
     assert b"forward" not in path.read_bytes()
+    extra = {"gumdrop.json": ""}
+    program = export_model(regression(), X, tmp_path / "m.pt2", to="pt2", variant="draw")
+    torch.export.load(io.BytesIO(program.read_bytes()), extra_files=extra)
+    drawn = json.loads(extra["gumdrop.json"])
+    assert (drawn["variant"], drawn["num_samples"], drawn["outputs"]) == ("draw", 1, ["mean", "variance"])
 
 
 def test_nothing_is_left_behind_in_the_model_or_the_random_state(tmp_path) -> None:

@@ -203,9 +203,8 @@ def test_served_predictions_are_those_of_predict(place) -> None:
 
 
 @pytest.mark.slow
-def test_targets_that_vary_little_keep_their_digits(place, tmp_path, monkeypatch) -> None:
-    """A tiny standard deviation, of which the mean is ten thousand million: float32 has no digits for either."""
-    mean, std = 1.23456789e-3, 1e-13
+@pytest.mark.parametrize(("mean", "std"), [(1e8 + 0.123, 1e-2), (4e-12, 1e-12)])
+def test_targets_far_from_0_or_near_it_keep_their_digits(place, tmp_path, monkeypatch, mean, std) -> None:
     model, path = load_table_model(place / "price"), tmp_path / "model.onnx"
     target = replace(model.schema.target, mean=mean, std=std)
     export_table(replace(model, schema=replace(model.schema, target=target)), path, variant="noise")

@@ -134,9 +134,7 @@ benchmark-segmentation: $(VENV)/installed-dev ## Time a segmentation network, in
 benchmark-quick: $(VENV)/installed-dev ## Print the ratios of docs/performance.md for this machine (five minutes); writes nothing
 	@$(BIN)/python benchmarks/quick.py
 
-benchmark-training: $(VENV)/installed-dev ## Time sites and training steps (an hour); writes docs/results
-	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/sites.py
-	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/steps.py
+benchmark-training: $(VENV)/installed-dev ## Measure what a training step keeps for its backward pass; writes docs/results
 	$(BIN)/python benchmarks/kept.py
 	$(BIN)/python benchmarks/performance_page.py
 

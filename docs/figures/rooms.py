@@ -98,7 +98,7 @@ def draw() -> Figure:
             edgecolor=colour,
         )
         ax.add_patch(box)
-        ax.text(x, y, short(room).replace("gumdrop_", ""), ha="center", va="center", fontsize=9.5, color=colour)
+        ax.text(x, y, short(room), ha="center", va="center", fontsize=9.5, color=colour)
     ax.set(xlim=(-3.4, 3.4), ylim=(-0.5, max(RANKS.values()) + 0.5))
     ax.set_yticks(sorted(floors), [f"rank {rank}" for rank in sorted(floors)], fontsize=8, color=plots.INK)
     ax.set_xticks([])

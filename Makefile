@@ -90,6 +90,7 @@ docs-figures: $(VENV)/installed-dev demo ## Write the figures and results of REA
 	PYTHONPATH=tests $(BIN)/python docs/figures/learned_rate.py
 	$(BIN)/python docs/figures/forces.py
 	$(BIN)/python docs/figures/landscape.py
+	$(BIN)/python docs/figures/diagrams.py
 	$(BIN)/python docs/figures/experiment_pictures.py
 	PYTHONPATH=tests $(BIN)/python docs/figures/demo_picture.py
 	PYTHONPATH=tests $(BIN)/python docs/figures/explore_pictures.py

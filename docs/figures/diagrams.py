@@ -12,6 +12,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import FancyArrowPatch, Rectangle
 
 from gumdrop.views.plots import BLUE, INK, ORANGE
+from gumdrop_experiments.harness import Plain
 from gumdrop_experiments.pages import GREY, subplots
 
 RESULTS = Path(__file__).parents[1] / "results"
@@ -45,12 +46,14 @@ def network(ax: Axes, kept: tuple[tuple[int, ...], ...]) -> None:
         for start, keeps in zip(left, of_left, strict=True):
             for end, goes_on in zip(right, of_right, strict=True):
                 there = keeps and goes_on
-                look = {"color": INK, "linewidth": 0.9} if there else {"color": GREY, "linewidth": 0.4, "alpha": 0.5}
+                look: Plain = (
+                    {"color": INK, "linewidth": 0.9} if there else {"color": GREY, "linewidth": 0.4, "alpha": 0.5}
+                )
                 ax.plot(*zip(start, end, strict=True), zorder=1, **look)
     for layer, of_layer in zip(places, kept, strict=True):
         for place, keeps in zip(layer, of_layer, strict=True):
-            look = {"facecolor": BLUE, "edgecolor": BLUE} if keeps else {"facecolor": "white", "edgecolor": ORANGE}
-            ax.scatter(*place, s=150, linewidths=1.6, zorder=2, **look)
+            inside, edge = (BLUE, BLUE) if keeps else ("white", ORANGE)
+            ax.scatter(*place, s=150, linewidths=1.6, zorder=2, facecolor=inside, edgecolor=edge)
             if not keeps:
                 ax.scatter(*place, marker="x", s=45, color=ORANGE, linewidths=1.6, zorder=3)
 

@@ -55,7 +55,8 @@ class Measured(NamedTuple):
     mean: float
     half: float | None
     """Half of the width of the 95 % interval; None for a single value."""
-    count: int
+    size: int
+    """Number of values."""
 
     def written(self, scale: float, digits: int, *, signed: bool) -> str:
         """Write the mean, and the interval in brackets."""
@@ -153,7 +154,7 @@ def _test(finding: Mapping[str, Any], measures: Sequence[Mapping[str, Any]], fou
 def _over(finding: Mapping[str, Any], found: Sequence[Measured]) -> str:
     if not found:
         return "–"
-    least, most = (limit(each.count for each in found) for limit in (min, max))
+    least, most = (limit(each.size for each in found) for limit in (min, max))
     return f"{least if least == most else f'{least} to {most}'} {finding.get('over', 'seeds')}"
 
 

@@ -75,7 +75,7 @@ def test_code_without_a_checkout_has_the_version(house) -> None:
 def test_real_experiments_depend_on_their_study_and_the_library() -> None:
     modules = origin.of_experiment("line")["modules"]
     assert {"gumdrop_experiments.line", "gumdrop_experiments.line.study", "gumdrop.functional.masks"} <= set(modules)
-    assert not [name for name in modules if name.startswith(origin.SHOWS_ALONE)]
+    assert not [name for name in modules if name.startswith(origin.NO_NUMBERS)]
 
 
 def test_benchmarks_depend_on_the_scripts_that_they_import() -> None:

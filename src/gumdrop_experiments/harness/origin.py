@@ -21,7 +21,12 @@ SOURCE = Path(__file__).parents[2]
 SCRIPTS = (SOURCE.parent / "benchmarks", SOURCE.parent / "docs" / "figures")
 """Folders of scripts, which import each other by their names; there are none without a checkout."""
 TOPS = ("gumdrop", "gumdrop_experiments")
-SHOWS_ALONE = ("gumdrop.views", "gumdrop_experiments.pages", "gumdrop_experiments.harness.run")
+NO_NUMBERS = (
+    "gumdrop.views",
+    "gumdrop_experiments.pages",
+    "gumdrop_experiments.harness.run",
+    "gumdrop_experiments.harness.origin",
+)
 """Packages and modules that no number depends on."""
 DIGITS = 12
 """Hexadecimal digits kept of a hash."""
@@ -66,7 +71,7 @@ def module_hashes(*starts: str) -> dict[str, str]:
     waiting, hashes = list(starts), dict[str, str]()
     while waiting:
         module = waiting.pop()
-        if module in hashes or module.startswith(SHOWS_ALONE) or (path := _path(module)) is None:
+        if module in hashes or module.startswith(NO_NUMBERS) or (path := _path(module)) is None:
             continue
         hashes[module], needs = _hash_and_needs(path, module)
         waiting += needs
@@ -75,7 +80,7 @@ def module_hashes(*starts: str) -> dict[str, str]:
 
 def stale_by(recorded: Mapping[str, str], current: Mapping[str, str]) -> list[str]:
     """Return the modules that have changed, come or gone since a result was recorded."""
-    return sorted(name for name in recorded | current if recorded.get(name) != current.get(name))
+    return sorted(name for name in {*recorded, *current} if recorded.get(name) != current.get(name))
 
 
 @cache

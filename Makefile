@@ -145,7 +145,7 @@ benchmark-fits: $(VENV)/installed-dev ## Time fits of tables with the default an
 benchmark-growth: $(VENV)/installed-dev ## Time steps, predictions and fits of growing size (half an hour; goes on where it was stopped; GROWTH="--most 10000000" for the longest tables); writes docs/results
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/growth.py $(GROWTH)
 
-docs-evidence: $(VENV)/installed-dev ## Fill the findings, the tables of experiments and every quoted number from the results
+docs-evidence: $(VENV)/installed-dev ## Judge the findings, fill tables and quoted numbers from the results, and list results that are stale
 	$(BIN)/python docs/figures/experiments_page.py
 
 performance-page: $(VENV)/installed-dev ## Fill the tables of README.md and docs/performance.md, its notebook, method.md and tables.md from the results

@@ -1,6 +1,8 @@
 """The code behind a result: its commit, and a fingerprint that numbers depend on and words do not."""
 
 import json
+import shutil
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -70,6 +72,24 @@ def test_code_without_a_checkout_has_the_version(house) -> None:
     found = origin.of_experiment("sums")
     assert (found["commit"], found["clean"]) == (origin.VERSION, None)
     assert len(found["fingerprint"]) == origin.DIGITS
+
+
+@pytest.mark.skipif(shutil.which("git") is None, reason="needs git")
+def test_a_checkout_has_its_commit_and_whether_all_is_committed(house, monkeypatch) -> None:
+    def git(*words: str) -> str:
+        who = ("-c", "user.name=somebody", "-c", "user.email=nobody@example.com")
+        return subprocess.check_output(["git", "-C", str(house), *who, *words], text=True).strip()
+
+    code = house / "gumdrop" / "inner" / "deep.py"
+    monkeypatch.setattr(origin, "__file__", str(code))
+    git("init", "-q")
+    assert origin.of_experiment("sums")["commit"] == origin.VERSION  # not in it: a package that is installed there
+    git("add", ".")
+    git("commit", "-q", "-m", "all")
+    found = origin.of_experiment("sums")
+    assert (found["commit"], found["clean"]) == (git("rev-parse", "HEAD"), True)
+    code.write_text("value = 2\n")
+    assert origin.of_experiment("sums")["clean"] is False
 
 
 def test_real_experiments_depend_on_their_study_and_the_library() -> None:

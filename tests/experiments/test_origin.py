@@ -123,4 +123,7 @@ def test_a_run_that_goes_on_under_other_code_names_both(tmp_path, monkeypatch) -
     more = results("two", "a", "b")
     assert more["code"]["commit"] == "two"
     assert more["earlier_codes"] == [{"commit": "one", "fingerprint": "one"}]
+    report = (tmp_path / "report.html").read_text()
+    assert "commit <code>two</code>" in report
+    assert "begun under other code (one)" in report
     assert any("the code has changed since this run began" in note for note in said)

@@ -73,6 +73,6 @@ def test_relaxed_masks_have_the_temperature_of_the_site(per_unit):
     torch.manual_seed(5)
     output = module(TOKENS)
     torch.manual_seed(5)
-    noise = site.fresh_noise(2, torch.device("cpu"))
+    noise = site.fresh_noise(2)
     scale = dropout_scale(site.p_logit, noise, temperature=0.5).gather(1, TOKENS)
     torch.testing.assert_close(output, module.weight[TOKENS] * scale.unsqueeze(-1))

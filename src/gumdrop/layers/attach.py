@@ -27,8 +27,8 @@ from gumdrop.layers.dense import WeightMatrix, attach_custom, custom_blocks, dro
 from gumdrop.layers.in_place import DropInPlace, in_place_block
 from gumdrop.layers.kinds import DENSE, kind_of
 from gumdrop.layers.numbers import InCode
-from gumdrop.layers.passes import begin_pass, end_pass
 from gumdrop.layers.site import ConcreteDropout
+from gumdrop.layers.table import begin_pass, end_pass
 
 LARGEST_LEARNED = 1e4
 """Size of a logit that no training reaches, while memory that nobody wrote to is mostly beyond, or below all others."""

@@ -11,9 +11,15 @@ from torch import Tensor, nn
 
 from gumdrop.functional.devices import sent
 from gumdrop.functional.floats import widened
-from gumdrop.functional.masks import dropout_scale, relaxed_dropout
-from gumdrop.functional.noise import uniform_noise
-from gumdrop.layers.passes import SiteUse, drawn_once
+from gumdrop.functional.masks import (
+    Mask,
+    apply_mask,
+    attach_mask,
+    dropout_scale,
+    relaxed_factor,
+)
+from gumdrop.functional.noise import is_traced, uniform_noise
+from gumdrop.layers.passes import SiteUse, drawn_once, mask_of_table
 
 UNIT = 10.0
 """Logits that the parameter of a rate counts in ones.
@@ -94,6 +100,9 @@ class ConcreteDropout(nn.Module):
     References:
         Gal, Hron & Kendall 2017, "Concrete Dropout" (arXiv:1705.07832).
     """
+
+    joins_table = True
+    """Whether its masks are drawn with those of the other sites as a pass begins, see `gumdrop.layers.table`."""
 
     def __init__(
         self,
@@ -201,24 +210,52 @@ class ConcreteDropout(nn.Module):
             del self.scaled_logit
             self.register_buffer("scaled_logit", scaled_logit)
 
-    def factor(self, x: Tensor) -> Tensor:
-        """Give what multiplies ``x``, of size 1 wherever the mask is shared: that of ``factor_source``, else afresh."""
-        shape = self._mask_shape(x)
+    def mask(self, x: Tensor) -> Mask:
+        """Give the mask of an input, shape (rows, num_units), or (1, num_units) for all rows.
+
+        It is that of ``factor_source``, that of the table of the pass, or one of the site's own.
+        """
+        rows = self.rows_of(x)
         if self.factor_source is not None:
-            factor = self.factor_source(self, x)
-        else:
-            noise = self.fresh_noise(self.rows_of(x), x.device)
-            factor = dropout_scale(self.p_logit, noise, temperature=self.temperature, hard=self.is_fixed)
+            return Mask(self.factor_source(self, x))
+        self.use.called = True
+        mask = mask_of_table(self.use, rows) or self._own_mask(rows, (rows, self.num_units))
+        return mask if mask.factor.device == x.device else Mask(sent(mask.factor, x.device))
+
+    def _own_mask(self, key: Any, shape: tuple[int, int]) -> Mask:
+        """Draw a mask that is kept for the pass under a key."""
+        noise = functools.partial(self.noise, shape)
+        if is_traced() or self.use.kept is not None:
+            drawn = drawn_once(self.use, key, noise)
+            return Mask(dropout_scale(self.p_logit, drawn, temperature=self.temperature, hard=self.is_fixed))
+        factor = drawn_once(self.use, key, lambda: self._numbers(noise()))
+        return Mask(factor) if self.is_fixed else attach_mask(self.p_logit, factor, self.temperature)
+
+    def _numbers(self, noise: Tensor) -> Tensor:
+        if self.is_fixed:
+            return dropout_scale(self.p_logit, noise, hard=True)
+        return relaxed_factor(self.p_logit, noise, self.temperature)
+
+    def fresh_noise(self, rows: int) -> Tensor:
+        """Draw the uniform noise of one pass, shape (rows, num_units), for a mask that is computed elsewhere."""
+        self.use.called = True
+        return drawn_once(self.use, rows, functools.partial(self.noise, (rows, self.num_units)))
+
+    def noise(self, shape: Sequence[int]) -> Tensor:
+        """Draw uniform noise for masks, on the device of the rate."""
+        scaled = self.scaled_logit
+        dtype = torch.promote_types(scaled.dtype, torch.float32)
+        return uniform_noise(shape, dtype=dtype, device=scaled.device)
+
+    def factor(self, x: Tensor) -> Tensor:
+        """Give what multiplies ``x``, of size 1 wherever the mask is shared."""
+        shape, factor = self._mask_shape(x), self.mask(x).factor
+        return factor.view(self._view_of(factor, x, shape))
+
+    def _view_of(self, factor: Tensor, x: Tensor, shape: list[int]) -> list[int]:
         if self._has_rows(x):
             shape[self.batch_dim] = factor.shape[0]  # not len, which would fix the rows of an exported model
-        return factor.view(shape)
-
-    def fresh_noise(self, rows: int, device: torch.device) -> Tensor:
-        """Draw the uniform noise of one pass, shape (rows, num_units)."""
-        self.use.called = True
-        dtype = torch.promote_types(self.scaled_logit.dtype, torch.float32)
-        draw = functools.partial(uniform_noise, (rows, self.num_units), dtype=dtype, device=device)
-        return sent(drawn_once(self.use, rows, draw), device)
+        return shape
 
     def rows_of(self, x: Tensor) -> int:
         """Count the examples of an input."""
@@ -251,11 +288,8 @@ class ConcreteDropout(nn.Module):
         """Drop units of ``x`` in training and where factors are given; pass it on otherwise."""
         if not self.is_active:
             return x
-        if self.is_hard:
-            return (x * self.factor(x)).to(x.dtype)
-        noise = self.fresh_noise(self.rows_of(x), x.device).view(self._mask_shape(x))
-        p_logit = self.p_logit.view(-1, *[1] * (-1 - self.feature_dim)) if self.scaled_logit.ndim else self.p_logit
-        return relaxed_dropout(x, p_logit, noise, self.temperature)
+        shape, mask = self._mask_shape(x), self.mask(x)
+        return apply_mask(x, mask, self._view_of(mask.factor, x, shape))
 
     def extra_repr(self) -> str:
         """Show what is learned and over what."""

@@ -74,11 +74,29 @@ def dropout_kl(
 
 
 def total_kl(p_logits: Tensor, units: Tensor, precisions: Tensor, tensors: Sequence[Tensor]) -> Tensor:
-    """Sum the KL of T weights, as `dropout_kl` has that of one; `units` are times the strength; shapes (T,)."""
+    """Sum the KL of T weights, as `dropout_kl` has that of one, and of tensors behind them that are never dropped.
+
+    Args:
+        p_logits: Logits of the rates of the weights, shape (T,).
+        units: Units of each site, times its strength, shape (T,).
+        precisions: Prior precision of each tensor.
+        tensors: The weights, then the others.
+
+    Returns:
+        A scalar tensor.
+    """
     if is_traced() or any(hasattr(tensor, "full_tensor") for tensor in tensors):
         squares = torch.stack([whole(widened(each).square().sum()).to(p_logits) for each in tensors])
-        return (squares * _coefficients(p_logits, 0.5 * precisions) - units * bernoulli_entropy(p_logits)).sum()
+        return torch.dot(squares, _all_coefficients(p_logits, precisions)) - torch.dot(
+            units, bernoulli_entropy(p_logits)
+        )
     return _Total.apply(p_logits, units, precisions, *tensors)
+
+
+def _all_coefficients(p_logits: Tensor, precisions: Tensor) -> Tensor:
+    """Coefficients of the squared norms of weights, and of tensors behind them that are never dropped."""
+    half, count = 0.5 * precisions, len(p_logits)
+    return torch.cat([_coefficients(p_logits, half[:count]), half[count:]])
 
 
 def _coefficients(logit: Tensor, half: Tensor | float) -> Tensor:
@@ -94,7 +112,7 @@ class _Total(torch.autograd.Function):
     def forward(ctx: Any, p_logits: Tensor, units: Tensor, precisions: Tensor, *tensors: Tensor) -> Tensor:
         norms = torch._foreach_norm(tensors, 2, dtype=p_logits.dtype)
         squares = torch.stack([norm.to(p_logits) for norm in norms]).square_()
-        coefficients, p = _coefficients(p_logits, 0.5 * precisions), torch.sigmoid(p_logits)
+        coefficients, p = _all_coefficients(p_logits, precisions), torch.sigmoid(p_logits)
         ctx.save_for_backward(p_logits, p, units, precisions, squares, coefficients, *tensors)
         entropies = F.softplus(p_logits) - p * p_logits  # to an absolute rounding, which a sum has anyway
         return torch.dot(squares, coefficients) - torch.dot(units, entropies)
@@ -103,10 +121,11 @@ class _Total(torch.autograd.Function):
     def backward(ctx: Any, g: Tensor) -> tuple[Tensor | None, ...]:
         p_logits, p, units, precisions, squares, coefficients, *tensors = ctx.saved_tensors
         if torch.is_grad_enabled():  # this gradient is to have one, too
-            coefficients = _coefficients(p_logits, 0.5 * precisions)
+            coefficients = _all_coefficients(p_logits, precisions)
             squares = torch.stack([tensor.to(p_logits).square().sum() for tensor in tensors])
             p = torch.sigmoid(p_logits)
-        slopes = g * p * (squares * coefficients + units * p_logits * (1 - p))
+        dropped = (squares * coefficients)[: len(p_logits)]
+        slopes = g * p * (dropped + units * p_logits * (1 - p))
         pulls = zip(tensors, (2 * g * coefficients).unbind(), strict=True)
         return slopes, None, None, *torch._foreach_mul(tensors, [pull.to(tensor.device) for tensor, pull in pulls])
 

@@ -190,11 +190,9 @@ def attach_mask(p_logit: Tensor, factor: Tensor, temperature: float, columns: Co
 
 
 def apply_mask(x: Tensor, mask: Mask, shape: Sequence[int]) -> Tensor:
-    """Multiply by the factors of a mask, viewed in a shape that broadcasts to ``x``; keep the dtype.
-
-    The gradient goes through the logarithm where positions share a mask that has one, else through the factor: there
-    PyTorch's own product has no more to keep, and is quicker.
-    """
+    """Multiply by the factors of a mask, viewed in a shape that broadcasts to ``x``; keep the dtype."""
+    # Where positions share a mask, its gradient goes through the logarithm, which asks for the output; elsewhere
+    # PyTorch's own product has no more to keep, and is quicker.
     factor, log = mask
     if log is None or (factor.shape == x.shape and factor.dtype == x.dtype):
         return (x * factor.view(shape)).to(x.dtype)

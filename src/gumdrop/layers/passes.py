@@ -185,11 +185,7 @@ def mask_of_table(use: SiteUse, rows: int) -> Mask | None:
 
 
 def drawn_once(use: SiteUse, key: Any, draw: Callable[[], Drawn]) -> Drawn:
-    """Draw numbers that a pass draws once under a key, or give those that it has drawn under it.
-
-    A part of a pass that is run again gets those of the pass. It draws where the pass did, since the random state was
-    set back to that of its begin, and others draw from it, too.
-    """
+    """Draw numbers that a pass draws once under a key, or give those that it has drawn under it."""
     if torch.compiler.is_compiling() or use.kept is not None:  # parts of compiled code may run without a compiler
         return _kept_on_site(use, key, draw)
     current = _PASS.get()
@@ -235,10 +231,9 @@ def _drawn_again(use: SiteUse, key: Any, draw: Callable[[], Drawn]) -> Drawn:
 
 
 def _redrawn(known: _Own, number: int, is_reentrant: bool, draw: Callable[[], Drawn]) -> Drawn:
-    """Give the numbers of a pass, and draw where the part that is run again was the first to ask for them.
-
-    A reentrant part asks by its own node, which is older than all in it, any other by one of the last that it made.
-    """
+    """Give the numbers of a pass; draw, too, where the part that is run again was the first to ask for them."""
+    # The random state was set back to that of the begin of the part, and others draw from it, too. A reentrant part
+    # asks by its own node, which is older than all in it, any other by one of the last that it made.
     before = sum(asked <= number for asked in known.asked)
     if before == (0 if is_reentrant else 1):
         draw()

@@ -10,24 +10,10 @@ import torch
 from torch import Tensor, nn
 
 from gumdrop.functional.devices import sent
-from gumdrop.functional.floats import widened
-from gumdrop.functional.masks import (
-    Mask,
-    apply_mask,
-    attach_mask,
-    dropout_scale,
-    relaxed_factor,
-)
+from gumdrop.functional.masks import Mask, apply_mask, attach_mask, dropout_scale, relaxed_factor
 from gumdrop.functional.noise import is_traced, uniform_noise
 from gumdrop.layers.passes import SiteUse, drawn_once, mask_of_table
-
-UNIT = 10.0
-"""Logits that the parameter of a rate counts in ones.
-
-A weight moves by about a tenth in a training, a logit by several: from a rate of .1 to .01 or .5 it is 2.3. So at the
-learning rate of weights, Adam takes a logit that is a parameter itself nowhere in ten epochs (400 steps of 1e-3); in
-this unit it takes it as far as 4.
-"""
+from gumdrop.layers.rate import UNIT, logit_of
 
 GONE = 0.005
 """A rate below this drops nothing that shows."""
@@ -37,26 +23,6 @@ FactorSource = Callable[["ConcreteDropout", Tensor], Tensor]
 
 It is the only way to do so, whatever the mode of the model: a drawn function has Bernoulli masks of its own stream of
 noise, many draws at once what they hold for a site, an exported graph masks of the noise that is its input."""
-
-
-def logit_of(scaled: Tensor) -> Tensor:
-    """Return the logit that an optimiser learns in units of `UNIT`, with a gradient that suits them.
-
-    Optimisers of the Adam family move each number by their learning rate, whatever the size of its gradient, so that
-    the logit moves `UNIT` times as far. Plain gradient descent goes by the size: under the chain rule it would take
-    the logit the square of that as far. So the gradient is divided by the unit, not multiplied: then gradient descent
-    moves the logit as if it were learned by itself. The derivative, of any order and in either mode, is ``1 / UNIT``.
-
-    Example:
-        >>> scaled = torch.tensor(-0.2, requires_grad=True)
-        >>> logit_of(scaled).backward()
-        >>> scaled.grad
-        tensor(0.1000)
-    """
-    scaled = widened(scaled)
-    if not torch.is_grad_enabled():
-        return scaled * UNIT
-    return torch.add(scaled.detach() * (UNIT - 1 / UNIT), scaled, alpha=1 / UNIT)  # the second part has the gradient
 
 
 class ConcreteDropout(nn.Module):
@@ -211,10 +177,7 @@ class ConcreteDropout(nn.Module):
             self.register_buffer("scaled_logit", scaled_logit)
 
     def mask(self, x: Tensor) -> Mask:
-        """Give the mask of an input, shape (rows, num_units), or (1, num_units) for all rows.
-
-        It is that of ``factor_source``, that of the table of the pass, or one of the site's own.
-        """
+        """Give the mask of an input: one that is given, that of the table of the pass, or one of its own."""
         rows = self.rows_of(x)
         if self.factor_source is not None:
             return Mask(self.factor_source(self, x))

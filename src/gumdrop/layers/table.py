@@ -17,7 +17,8 @@ from gumdrop.functional.devices import sent
 from gumdrop.functional.masks import Columns, Mask, attach_mask, dropout_scale, relaxed_factor
 from gumdrop.functional.noise import is_traced
 from gumdrop.layers.passes import SiteUse, Table, finish_pass, open_pass, start_pass
-from gumdrop.layers.site import ConcreteDropout, logit_of, sites_of
+from gumdrop.layers.rate import logit_of
+from gumdrop.layers.site import ConcreteDropout, sites_of
 
 _PLANS: WeakIdKeyDictionary = WeakIdKeyDictionary()
 """What was found out about a model, for as long as its sites are as they were."""

@@ -9,6 +9,7 @@ from gumdrop.functional.devices import sent
 from gumdrop.functional.floats import widened
 from gumdrop.functional.kl import dropout_kl, total_kl, whole
 from gumdrop.layers import Block, ConcreteDropout, dropout_blocks
+from gumdrop.layers.attach import named_parts
 from gumdrop.layers.block import p_logits
 from gumdrop.layers.output_noise import HomoscedasticNoise
 from gumdrop.likelihoods import Lengthscale
@@ -146,10 +147,10 @@ def _kl_of_blocks(
     terms = []
     if tensors := [block.weight for block, _ in together] + [bias for bias, _ in biases]:
         sites = [block.site for block, _ in together]
-        logits = p_logits(sites, len(biases), like=widened(tensors[0]))
-        numbers = [precision for _, precision in together + biases]
-        numbers += [site.strength * site.num_units for site in sites] + [0.0] * len(biases)
-        precisions, units = sent(torch.tensor(numbers, dtype=logits.dtype), logits.device).chunk(2)
+        device = tensors[0].device
+        logits = p_logits(sites, device) if sites else widened(tensors[0].detach()).new_zeros(0)
+        numbers = [site.strength * site.num_units for site in sites] + [precision for _, precision in together + biases]
+        units, precisions = sent(torch.tensor(numbers, dtype=logits.dtype), device).tensor_split([len(sites)])
         terms.append(total_kl(logits, units, scale * precisions, tensors))
     for block, precision in blocks:
         site = block.site
@@ -181,7 +182,7 @@ def _place_of(parameter: Tensor) -> tuple[int, int, int]:
 def _check_sites(model: nn.Module, attached: set[int]) -> list[HomoscedasticNoise]:
     """Refuse a model with a site that is attached to no layer, or without sites; give its noises with a prior."""
     noises = []
-    for module in model.modules():  # once for both, since a walk takes as long as the KL of a small layer
+    for _, module in named_parts(model):  # once for both, since a walk takes as long as the KL of a small layer
         if isinstance(module, ConcreteDropout):
             if id(module) not in attached:
                 name = next(name for name, each in model.named_modules() if each is module)

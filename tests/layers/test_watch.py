@@ -207,23 +207,65 @@ class TestNumData:
     """The size of the batch in the place of that of the data."""
 
     @staticmethod
-    def train(sizes: list[int], num_data: Callable[[int], int]) -> None:
+    def train(
+        rows: int,
+        batch: int,
+        num_data: Callable[[int], int],
+        *,
+        epochs: int = 2,
+        drop_last: bool = False,
+        scalar: bool = False,
+        shuffle: bool = True,
+        density: bool = False,
+    ) -> None:
         model = gd.learn_dropout(Net())
-        for size in sizes:
-            nll = gd.categorical_nll(model(torch.randn(size, 4)), torch.arange(size) % 2)
-            gd.negative_elbo(nll, model, num_data=num_data(size), likelihood="categorical")
+        x, generator = torch.randn(rows, 4), torch.Generator().manual_seed(0)
+        for _ in range(epochs):
+            order = torch.randperm(rows, generator=generator) if shuffle else torch.arange(rows)
+            for part in order.split(batch):
+                if len(part) < batch and drop_last:
+                    continue
+                output = model(inputs := x[part])
+                if density:
+                    nll = gd.gaussian_nll(*output.chunk(2, -1), inputs[:, :1])
+                else:
+                    nll = gd.categorical_nll(output, part % 2)
+                likelihood = "gaussian" if density else "categorical"
+                nll = nll.mean() if scalar else nll
+                gd.negative_elbo(nll, model, num_data=num_data(len(part)), likelihood=likelihood).backward()
 
     @pytest.mark.parametrize("num_data", [lambda batch: 16, lambda batch: batch])
-    def test_that_of_the_batch(self, num_data: Callable[[int], int]) -> None:
+    @pytest.mark.parametrize("scalar", [False, True])
+    @pytest.mark.parametrize("density", [False, True])
+    @pytest.mark.parametrize(("rows", "drop_last"), [(64, False), (70, True), (70, False)])
+    def test_that_of_the_batch(
+        self, rows: int, drop_last: bool, num_data: Callable[[int], int], scalar: bool, density: bool
+    ) -> None:
+        options = {"drop_last": drop_last, "scalar": scalar, "density": density}
         with pytest.warns(
             UserWarning, match=r"`num_data` is 16, the size of the batch.*len\(loader\.dataset\)"
         ) as caught:
-            self.train([16, 16, 7, 16, 16, 7, 16], num_data)
+            self.train(rows, 16, num_data, **options)
         assert [each.filename for each in caught] == [__file__]  # once is enough
 
-    def test_that_of_the_data(self) -> None:
-        self.train([16, 16, 7] * 3, lambda batch: 39)
-        self.train([16] * 5, lambda batch: 16)  # all rows at once
-        self.train([16, 16, 20, 20, 24], lambda batch: batch)  # the same, of rows that are added
-        self.train([16, 16, 8, 8, 5], lambda batch: batch)  # and of other, smaller sets
-        self.train([16, 8, 8, 8, 8], lambda batch: 16)  # first all at once, and then in batches
+    @pytest.mark.parametrize("options", [{}, {"scalar": True}, {"shuffle": False}, {"density": True}])
+    @pytest.mark.parametrize(("rows", "batch"), [(64, 16), (70, 16), (16, 16), (16, 40), (2, 2), (300, 299)])
+    def test_that_of_the_data(self, rows: int, batch: int, options: dict[str, bool]) -> None:
+        self.train(rows, batch, lambda _: rows, epochs=14, **options)
+
+    def test_a_mean_of_the_positions(self) -> None:
+        model = gd.learn_dropout(nn.Conv1d(3, 5, 1))
+        x, y = torch.randn(4, 3, 7), torch.randint(5, (4, 7))
+        nll = F.cross_entropy(model(x), y)
+        with pytest.warns(UserWarning, match="mean over 28 targets of 4 examples.*by 7"):
+            gd.negative_elbo(nll, model, num_data=90, likelihood="categorical")
+        summed = F.cross_entropy(model(x), y, reduction="none").sum(1)
+        gd.negative_elbo(summed, gd.learn_dropout(nn.Conv1d(3, 5, 1)), num_data=90, likelihood="categorical")
+
+    def test_one_data_set_after_the_other(self) -> None:
+        model = gd.learn_dropout(Net())
+        for rows in (16, 16, 20, 8):
+            x = torch.randn(rows, 4)
+            for _ in range(3):
+                nll = gd.categorical_nll(model(x), torch.arange(rows) % 2)
+                gd.negative_elbo(nll, model, num_data=rows, likelihood="categorical")

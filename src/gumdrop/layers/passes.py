@@ -28,6 +28,7 @@ from typing import Any, NamedTuple, TypeVar
 import torch
 from torch import Tensor, nn
 from torch.utils._pytree import tree_leaves
+from torch.utils.weak import WeakIdKeyDictionary
 
 from gumdrop.functional.masks import Mask
 
@@ -59,8 +60,16 @@ class SiteUse:
         """Rows of an objective whose batch was all of `num_data`."""
         self.was_smaller = False
         """Whether a smaller batch has followed it."""
+        self.inputs: Tensor | None = None
+        """Mean and deviation of the inputs of the last such batch."""
+        self.changes = 0
+        """Batches of this size in a row whose inputs were others than those of the one before."""
+        self.looks = 0
+        """Batches of this size that were compared."""
         self.told_of_num_data = False
-        """Whether that was said."""
+        """Whether a `num_data` that is the size of the batch was reported."""
+        self.told_of_mean = False
+        """Whether a mean over positions was reported."""
         self.told = False
         """Whether somebody knows that predictions drop nothing, or is not to be told."""
 
@@ -141,6 +150,8 @@ class _Pass:
 
 
 _LEAF = torch.zeros((), requires_grad=True)
+_SEEN = WeakIdKeyDictionary()
+"""First input of the last pass of each model, by a weak reference."""
 _PASS: ContextVar[_Pass | None] = ContextVar("_PASS", default=None)
 _ENDED: weakref.WeakSet[_Pass] = weakref.WeakSet()
 """Passes whose graph lives."""
@@ -160,9 +171,16 @@ def open_pass() -> bool:
     return current is not None and current.is_open()
 
 
-def start_pass(model: nn.Module, frame: FrameType, tables: list[Table]) -> None:
-    """Begin a pass with the tables of its masks."""
+def start_pass(model: nn.Module, frame: FrameType, first: Tensor | None, tables: list[Table]) -> None:
+    """Begin a pass with its first input and the tables of its masks."""
     _PASS.set(_Pass(model, frame, tables))
+    _SEEN[model] = None if first is None else weakref.ref(first)
+
+
+def seen_by(model: nn.Module) -> Tensor | None:
+    """Give the first input of the last pass of a model, if it is known and somebody still holds it."""
+    reference = _SEEN.get(model)
+    return None if reference is None else reference()
 
 
 def finish_pass(model: nn.Module, frame: FrameType, output: Any) -> None:

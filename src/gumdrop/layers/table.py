@@ -99,21 +99,23 @@ def _groups_of(sites: list[ConcreteDropout]) -> list[list[ConcreteDropout]]:
     return [group for group in groups.values() if len(group) > 1]
 
 
-def _rows_of(inputs: tuple[Any, ...], batch_dim: int) -> int | None:
-    """Count the examples of a call by its first tensor; None if it has none."""
-    for value in inputs:
-        if isinstance(value, PackedSequence):
-            return int(value.batch_sizes[0])
-        if isinstance(value, Tensor):
-            return value.shape[batch_dim] if value.ndim > batch_dim else None
-    return None
+def _first_of(inputs: tuple[Any, ...]) -> Tensor | PackedSequence | None:
+    """Find the first tensor of a call."""
+    return next((value for value in inputs if isinstance(value, (Tensor, PackedSequence))), None)
 
 
-def tables_of(model: nn.Module, inputs: tuple[Any, ...]) -> list[Table]:
-    """Make the tables of a pass."""
+def _rows_of(value: Tensor | PackedSequence | None, batch_dim: int) -> int | None:
+    """Count the examples of the first tensor of a call; None if that is unknown."""
+    if isinstance(value, PackedSequence):
+        return int(value.batch_sizes[0])
+    return None if value is None or value.ndim <= batch_dim else value.shape[batch_dim]
+
+
+def tables_of(model: nn.Module, first: Tensor | PackedSequence | None) -> list[Table]:
+    """Make the tables of a pass with a first input."""
     tables = []
     for group in _plan_of(model).groups:
-        rows = _rows_of(inputs, group.sites[0].batch_dim)
+        rows = _rows_of(first, group.sites[0].batch_dim)
         if rows is not None:
             tables.append(group.table(rows))
     return tables
@@ -125,7 +127,7 @@ def _begin_compiled(model: nn.Module, inputs: tuple[Any, ...]) -> None:
     for site in sites:
         site.use.kept = []
     for group in _groups_of([site for site in sites if site.joins_table]) if model.training else []:
-        rows, first = _rows_of(inputs, group[0].batch_dim), group[0]
+        rows, first = _rows_of(_first_of(inputs), group[0].batch_dim), group[0]
         if rows is None:
             continue
         sizes = [site.num_units for site in group]
@@ -153,7 +155,9 @@ def begin_pass(model: nn.Module, args: Any, kwargs: Any = None) -> None:
     if _is_compiled():
         _begin_compiled(model, inputs)
     elif not open_pass():
-        start_pass(model, sys._getframe(1), tables_of(model, inputs) if model.training else [])
+        first = _first_of(inputs)
+        seen = first.data if isinstance(first, PackedSequence) else first
+        start_pass(model, sys._getframe(1), seen, tables_of(model, first) if model.training else [])
 
 
 def end_pass(model: nn.Module, args: Any, output: Any) -> None:

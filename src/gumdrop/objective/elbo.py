@@ -117,7 +117,7 @@ def negative_elbo(
     mean_nll = nll.mean()
     kl = kl_of(model, blocks, num_data=num_data, lengthscale=lengthscale) / num_data
     if nll.requires_grad and not is_traced():
-        is_first = watch_training(blocks, batch=nll.numel(), num_data=int(num_data))
+        is_first = watch_training(blocks, model, nll=nll, num_data=int(num_data))
         if is_first:
             check_rates((block.site for block in blocks), model)
         strong = max(block.fan_in for block in blocks) ** 0.5

@@ -165,28 +165,39 @@ class Columns(NamedTuple):
     """Number of columns of each logit."""
 
 
+class Kept(NamedTuple):
+    """Numbers of soft masks, by which they and their gradient are computed."""
+
+    logit: Tensor
+    """Logits of the rates; broadcasts to the factor."""
+    full: Tensor
+    """Factor of a unit that is kept, of the same shape."""
+    factor: Tensor
+    """Factors of all units."""
+
+    @classmethod
+    def of(cls, p_logit: Tensor, noise: Tensor, temperature: float, columns: Columns | None = None) -> "Kept":
+        """Compute `dropout_scale` of a soft mask in few passes over memory, without a gradient."""
+        logit = widened(p_logit.detach())
+        logit = logit if columns is None else logit[columns.index]
+        full = inverse_keep(logit)
+        keep_logit = torch.add(logit / -temperature, finite_logit(noise).to(logit.dtype), alpha=1 / temperature)
+        return cls(logit, full, keep_logit.sigmoid_().mul_(full))
+
+
 def relaxed_mask(p_logit: Tensor, noise: Tensor, temperature: float) -> Mask:
     """Make the soft mask of some noise, whose gradient is written by hand outside of graphs and transforms."""
     _check_temperature(temperature)
     if is_traced():  # a compiler fuses the formula better
         return Mask(dropout_scale(p_logit, noise, temperature=temperature))
-    return attach_mask(p_logit, relaxed_factor(p_logit, noise, temperature), temperature)
+    return attach_mask(p_logit, Kept.of(p_logit, noise, temperature), temperature)
 
 
-@torch.no_grad()
-def relaxed_factor(p_logit: Tensor, noise: Tensor, temperature: float, columns: Columns | None = None) -> Tensor:
-    """Compute `dropout_scale` of a soft mask in few passes over memory, without a gradient."""
-    logit = widened(p_logit)
-    logit = logit if columns is None else logit[columns.index]
-    keep_logit = torch.add(logit / -temperature, finite_logit(noise).to(logit.dtype), alpha=1 / temperature)
-    return keep_logit.sigmoid_().mul_(inverse_keep(logit))
-
-
-def attach_mask(p_logit: Tensor, factor: Tensor, temperature: float, columns: Columns | None = None) -> Mask:
-    """Let factors that `relaxed_factor` computed depend on their logits in gradients."""
+def attach_mask(p_logit: Tensor, kept: Kept, temperature: float, columns: Columns | None = None) -> Mask:
+    """Let soft factors depend on their logits in gradients."""
     if not (torch.is_grad_enabled() and p_logit.requires_grad):
-        return Mask(factor)
-    return Mask(*_Relaxed.apply(widened(p_logit), factor, temperature, columns))
+        return Mask(kept.factor)
+    return Mask(*_Relaxed.apply(widened(p_logit), kept, temperature, columns))
 
 
 def apply_mask(x: Tensor, mask: Mask, shape: Sequence[int]) -> Tensor:
@@ -214,30 +225,31 @@ class _Relaxed(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        ctx: Any, p_logits: Tensor, factor: Tensor, temperature: float, columns: Columns | None
+        ctx: Any, p_logits: Tensor, kept: Kept, temperature: float, columns: Columns | None
     ) -> tuple[Tensor, Tensor]:
         ctx.set_materialize_grads(False)
-        ctx.p_logits, ctx.factor, ctx.temperature, ctx.columns = p_logits, factor, temperature, columns
+        ctx.p_logits, ctx.kept, ctx.temperature, ctx.columns = p_logits, kept, temperature, columns
+        factor = kept.factor
         return factor.view_as(factor), factor.new_zeros(()).expand_as(factor)
 
     @staticmethod
     def backward(ctx: Any, by_factor: Tensor | None, by_log: Tensor | None) -> tuple[Tensor | None, ...]:
-        factor, t, columns = ctx.factor, ctx.temperature, ctx.columns
-        p_logits = ctx.p_logits if torch.is_grad_enabled() else ctx.p_logits.detach()
-        logits = p_logits if columns is None else p_logits[columns.index]
-        full, p = inverse_keep(logits), torch.sigmoid(logits)
+        t, columns, kept = ctx.temperature, ctx.columns, ctx.kept
         if torch.is_grad_enabled():  # this gradient is to have one, too, in which the factor follows the logit
-            keep_logit = finite_logit(factor / full.detach())
-            factor = torch.sigmoid(keep_logit - (logits - logits.detach()) / t) * full
+            logit = ctx.p_logits if columns is None else ctx.p_logits[columns.index]
+            keep_logit = finite_logit(kept.factor / kept.full) - (logit - logit.detach()) / t
+            full = inverse_keep(logit)
+            kept = Kept(logit, full, torch.sigmoid(keep_logit) * full)
         pulls = [by_log] if by_log is not None else []
-        pulls += [by_factor * factor] if by_factor is not None else []
+        pulls += [by_factor * kept.factor] if by_factor is not None else []
         if not pulls:
             return None, None, None, None
         pull = pulls[0] if len(pulls) == 1 else torch.add(*pulls)
-        dropped = factor - full  # where nothing is dropped, it is 0 exactly
+        p = torch.sigmoid(kept.logit)
+        dropped = torch.addcdiv(p.new_full((), -1), kept.factor, kept.full)  # z - 1, which is 0 exactly where z is 1
         if columns is None:
-            return (pull * torch.addcmul(p, dropped, 1 / (t * full))).sum_to_size(p_logits.shape), None, None, None
-        by_column = torch.addcmul(p * pull.sum(0), torch.linalg.vecdot(pull, dropped, dim=0), 1 / (t * full))
+            return (pull * torch.add(p, dropped, alpha=1 / t)).sum_to_size(ctx.p_logits.shape), None, None, None
+        by_column = torch.add(p * pull.sum(0), torch.linalg.vecdot(pull, dropped, dim=0), alpha=1 / t)
         return _sum_by(columns, by_column), None, None, None
 
 

@@ -30,10 +30,9 @@ from torch import Tensor, nn
 from torch.utils._pytree import tree_leaves
 from torch.utils.weak import WeakIdKeyDictionary
 
-from gumdrop.functional.masks import Mask
+from gumdrop.functional.masks import Kept, Mask
 
 Drawn = TypeVar("Drawn")
-Kept = list[tuple[Any, Any]]
 
 
 class SiteUse:
@@ -44,7 +43,7 @@ class SiteUse:
         """Units that the site can drop, or the most that its inputs have had, see `gumdrop.layers.in_place`."""
         self.called = False
         """Whether the site dropped units since the last look at it, see `gumdrop.layers.watch`."""
-        self.kept: Kept | None = None
+        self.kept: list[tuple[Any, Any]] | None = None
         """Noise of the pass that is open, in compiled code."""
         self.has_acted = False
         """Whether it ever has, at a look."""
@@ -77,7 +76,9 @@ class SiteUse:
 class Table:
     """Masks of several sites for one number of rows, side by side."""
 
-    def __init__(self, rows: int, uses: dict[SiteUse, int], sizes: list[int], mask: Mask, factor: Tensor) -> None:
+    def __init__(
+        self, rows: int, uses: dict[SiteUse, int], sizes: list[int], mask: Mask, numbers: Tensor | Kept
+    ) -> None:
         self.rows = rows
         self.uses = uses
         """Position of each site."""
@@ -85,7 +86,7 @@ class Table:
         """Number of columns of each site."""
         self.mask: Mask | None = mask
         """Of all columns, (rows, C); None when the pass has ended, which must not keep the graph."""
-        self.factor = factor
+        self._numbers = numbers
         """The numbers alone, for parts of the pass that are run again."""
         self._parts: list[tuple[Tensor, ...]] = []
 
@@ -98,10 +99,14 @@ class Table:
             self._parts = [part.split(self.sizes, 1) for part in self.mask if part is not None]
         return Mask(*[part[position] for part in self._parts])
 
-    def numbers(self, use: SiteUse, rows: Any) -> Tensor | None:
+    def numbers(self, use: SiteUse, rows: Any) -> Tensor | Kept | None:
         """Give the numbers of its mask alone."""
         position = self.uses.get(use) if rows == self.rows else None
-        return None if position is None else self.factor.split(self.sizes, 1)[position]
+        if position is None:
+            return None
+        if isinstance(self._numbers, Tensor):
+            return self._numbers.split(self.sizes, 1)[position]
+        return Kept(*[part.split(self.sizes, -1)[position] for part in self._numbers])
 
     def end(self) -> None:
         """Forget the graph."""
@@ -240,8 +245,8 @@ def _drawn_again(use: SiteUse, key: Any, draw: Callable[[], Drawn]) -> Drawn:
     number = -1 if node is None else node._sequence_nr()
     for ended in [each for each in _ENDED if each.start <= number < each.stop]:
         for table in ended.tables:
-            if (factor := table.numbers(use, key)) is not None:
-                return factor  # type: ignore[return-value]
+            if (numbers := table.numbers(use, key)) is not None:
+                return numbers  # type: ignore[return-value]
         for known in ended.own.get(use, []):
             if known.key == key:
                 return _redrawn(known, number, "Checkpoint" in type(node).__name__, draw)

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from gumdrop.functional.devices import sent
-from gumdrop.functional.masks import Mask, apply_mask, attach_mask, dropout_scale, relaxed_factor
+from gumdrop.functional.masks import Kept, Mask, apply_mask, attach_mask, dropout_scale
 from gumdrop.functional.noise import is_traced, uniform_noise
 from gumdrop.layers.passes import SiteUse, drawn_once, mask_of_table
 from gumdrop.layers.rate import UNIT, logit_of
@@ -191,13 +191,10 @@ class ConcreteDropout(nn.Module):
         if is_traced() or self.use.kept is not None:
             drawn = drawn_once(self.use, key, noise)
             return Mask(dropout_scale(self.p_logit, drawn, temperature=self.temperature, hard=self.is_fixed))
-        factor = drawn_once(self.use, key, lambda: self._numbers(noise()))
-        return Mask(factor) if self.is_fixed else attach_mask(self.p_logit, factor, self.temperature)
-
-    def _numbers(self, noise: Tensor) -> Tensor:
         if self.is_fixed:
-            return dropout_scale(self.p_logit, noise, hard=True)
-        return relaxed_factor(self.p_logit, noise, self.temperature)
+            return Mask(drawn_once(self.use, key, lambda: dropout_scale(self.p_logit, noise(), hard=True)))
+        kept = drawn_once(self.use, key, lambda: Kept.of(self.p_logit, noise(), self.temperature))
+        return attach_mask(self.p_logit, kept, self.temperature)
 
     def fresh_noise(self, rows: int) -> Tensor:
         """Draw the uniform noise of one pass, shape (rows, num_units), for a mask that is computed elsewhere."""

@@ -14,7 +14,7 @@ from torch.nn.utils.rnn import PackedSequence
 from torch.utils.weak import WeakIdKeyDictionary
 
 from gumdrop.functional.devices import sent
-from gumdrop.functional.masks import Columns, Mask, attach_mask, dropout_scale, relaxed_factor
+from gumdrop.functional.masks import Columns, Kept, Mask, attach_mask, dropout_scale
 from gumdrop.functional.noise import is_traced
 from gumdrop.layers.passes import SiteUse, Table, finish_pass, open_pass, start_pass
 from gumdrop.layers.rate import logit_of
@@ -55,8 +55,8 @@ class Group(NamedTuple):
         if first.is_fixed or is_traced():
             factor = dropout_scale(logits[columns.index], noise, temperature=first.temperature, hard=first.is_fixed)
             return Table(rows, self.uses, self.sizes, Mask(factor), factor.detach())
-        factor = relaxed_factor(logits, noise, first.temperature, columns)
-        return Table(rows, self.uses, self.sizes, attach_mask(logits, factor, first.temperature, columns), factor)
+        kept = Kept.of(logits, noise, first.temperature, columns)
+        return Table(rows, self.uses, self.sizes, attach_mask(logits, kept, first.temperature, columns), kept)
 
 
 class Plan(NamedTuple):

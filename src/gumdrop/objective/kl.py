@@ -149,9 +149,11 @@ def _kl_of_blocks(
         sites = [block.site for block, _ in together]
         device = tensors[0].device
         logits = p_logits(sites, device) if sites else widened(tensors[0].detach()).new_zeros(0)
-        numbers = [site.strength * site.num_units for site in sites] + [precision for _, precision in together + biases]
-        units, precisions = sent(torch.tensor(numbers, dtype=logits.dtype), device).tensor_split([len(sites)])
-        terms.append(total_kl(logits, units, scale * precisions, tensors))
+        known, rest = (scale, 1.0) if isinstance(scale, float) else (1.0, scale)
+        numbers = [site.strength * site.num_units for site in sites]
+        numbers += [0.5 * known * precision for _, precision in together + biases]
+        units, halves = sent(torch.tensor(numbers, dtype=logits.dtype), device).tensor_split([len(sites)])
+        terms.append(total_kl(logits, units, halves if known is scale else rest * halves, tensors))
     for block, precision in blocks:
         site = block.site
         if site.scaled_logit.ndim:

@@ -159,7 +159,7 @@ class Mask(NamedTuple):
 class Columns(NamedTuple):
     """Logits of the columns of a table of masks."""
 
-    index: Tensor
+    positions: Tensor
     """Position of the logit of each column, shape (C,); ascending."""
     counts: Tensor
     """Number of columns of each logit."""
@@ -179,7 +179,7 @@ class Kept(NamedTuple):
     def of(cls, p_logit: Tensor, noise: Tensor, temperature: float, columns: Columns | None = None) -> "Kept":
         """Compute `dropout_scale` of a soft mask in few passes over memory, without a gradient."""
         logit = widened(p_logit.detach())
-        logit = logit if columns is None else logit[columns.index]
+        logit = logit if columns is None else logit[columns.positions]
         full = inverse_keep(logit)
         keep_logit = torch.add(logit / -temperature, finite_logit(noise).to(logit.dtype), alpha=1 / temperature)
         return cls(logit, full, keep_logit.sigmoid_().mul_(full))
@@ -236,7 +236,7 @@ class _Relaxed(torch.autograd.Function):
     def backward(ctx: Any, by_factor: Tensor | None, by_log: Tensor | None) -> tuple[Tensor | None, ...]:
         t, columns, kept = ctx.temperature, ctx.columns, ctx.kept
         if torch.is_grad_enabled():  # this gradient is to have one, too, in which the factor follows the logit
-            logit = ctx.p_logits if columns is None else ctx.p_logits[columns.index]
+            logit = ctx.p_logits if columns is None else ctx.p_logits[columns.positions]
             keep_logit = finite_logit(kept.factor / kept.full) - (logit - logit.detach()) / t
             full = inverse_keep(logit)
             kept = Kept(logit, full, torch.sigmoid(keep_logit) * full)
@@ -257,7 +257,7 @@ def _sum_by(columns: Columns, values: Tensor) -> Tensor:
     """Sum the values of all columns by their logit, in the same order each time on a GPU, too."""
     if values.device.type in ("cpu", "cuda") and not values.requires_grad:
         return torch.segment_reduce(values, "sum", lengths=columns.counts, unsafe=True)
-    return values.new_zeros(len(columns.counts)).index_add(0, columns.index, values)
+    return values.new_zeros(len(columns.counts)).index_add(0, columns.positions, values)
 
 
 class _Product(torch.autograd.Function):

@@ -108,8 +108,9 @@ def _transposed_columns(weight: Tensor) -> Tensor:
 
 def attach_embedding(layer: nn.Embedding, make_site: Callable[..., ConcreteDropout], **_: bool) -> None:
     """Place a site that drops word types."""
-    layer.add_module(SITE, make_site(layer.num_embeddings))
-    layer.concrete_dropout.joins_table = False  # a mask for each word type would be large
+    site = make_site(layer.num_embeddings)
+    site.joins_table = False  # masks of all word types are large
+    layer.add_module(SITE, site)
     layer.register_forward_hook(drop_words, with_kwargs=True)
 
 

@@ -148,7 +148,8 @@ class _Pass:
         self.stop, self.frame = _next_node(), None
         for leaf in [output] if isinstance(output, Tensor) else tree_leaves(output):
             if isinstance(leaf, Tensor) and leaf.grad_fn is not None:
-                leaf.grad_fn.metadata[_Pass] = self
+                node: Any = leaf.grad_fn
+                node.metadata[_Pass] = self
                 _ENDED.add(self)
         for table in self.tables:
             table.end()

@@ -48,12 +48,12 @@ class Group(NamedTuple):
     def table(self, rows: int) -> Table:
         """Draw and compute all masks."""
         first, columns = self.sites[0], self.columns
-        scaled = [site.scaled_logit for site in self.sites]
+        scaled: list[Tensor] = [site.scaled_logit for site in self.sites]
         is_single = all(each.ndim == 0 for each in scaled)
         logits = logit_of(torch.stack(scaled) if is_single else torch.cat([each.reshape(-1) for each in scaled]))
-        noise = first.noise((rows, len(columns.index)))
+        noise = first.noise((rows, len(columns.positions)))
         if first.is_fixed or is_traced():
-            factor = dropout_scale(logits[columns.index], noise, temperature=first.temperature, hard=first.is_fixed)
+            factor = dropout_scale(logits[columns.positions], noise, temperature=first.temperature, hard=first.is_fixed)
             return Table(rows, self.uses, self.sizes, Mask(factor), factor.detach())
         kept = Kept.of(logits, noise, first.temperature, columns)
         return Table(rows, self.uses, self.sizes, attach_mask(logits, kept, first.temperature, columns), kept)

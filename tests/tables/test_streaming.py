@@ -462,6 +462,15 @@ def test_a_regressor_fits_a_stream(numbers_only) -> None:
     assert model.dropout_rates_.shape == (2, 2)
 
 
+def test_a_column_of_a_stream_that_never_varied_has_no_effect(tmp_path) -> None:
+    frame = pd.DataFrame({"x": np.arange(200) % 7.0, "year": 2024.0, "y": np.arange(200) / 7})
+    frame.to_parquet(tmp_path / "rows.parquet", row_group_size=50)
+    model = ConcreteDropoutRegressor(**QUICK | {"max_iter": 1}).fit_stream(tmp_path / "rows.parquet", "y")
+    with pytest.warns(UserWarning, match="never varied there: 'year'"):
+        changed = model.predict(frame[["x"]].assign(year=2025.0))
+    np.testing.assert_array_equal(changed, model.predict(frame[["x", "year"]]))
+
+
 @pytest.mark.parametrize("target", ["label", "code"])
 def test_a_classifier_fits_a_stream(numbers_only, target) -> None:
     frame = pd.read_parquet(numbers_only)

@@ -1,5 +1,6 @@
 """A table that does not fit into memory, as estimators see it: columns of numbers, and held-out rows."""
 
+import math
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -43,8 +44,9 @@ class StreamedColumns:
 
     @property
     def scale(self) -> np.ndarray:
-        """Standard deviation of each column over the rows that train; 1 where it is 0."""
-        return np.array([self.found.moments[name].statistics["std"] for name in self.names])
+        """Standard deviation of each column over the rows that train; infinite where it never varies."""
+        found = [self.found.moments[name] for name in self.names]
+        return np.array([math.inf if m.is_constant else m.statistics["std"] for m in found])
 
     def regression_target(self) -> Target:
         """Take the target for a number."""

@@ -69,7 +69,7 @@ def table_notes(
 def _flat(frame: pd.DataFrame, schema: TableSchema) -> dict[str, str]:
     """Find the columns that networks see as one value, and that value: float64 may not tell large integers apart."""
     measured = {c.name: c for c in schema.columns if isinstance(c, MeasuredColumn)}
-    flat = {name: column.rounded(column.least) for name, column in measured.items() if column.least == column.most}
+    flat = {name: column.rounded(column.least) for name, column in measured.items() if column.constant is not None}
     rest = (name for name in schema.names if name not in measured)
     return flat | {name: "" for name in rest if frame[name].nunique(dropna=False) == 1}
 
@@ -180,6 +180,9 @@ def encoding_notes(schema: TableSchema, encoded: Encoded, donors: Tensor | None 
         ),
         *notes,
         *_few([_outside_note(columns[name], n) for name, n in encoded.outside.items()], "with values far outside"),
+        *_few(
+            [_changed_note(columns[name], n) for name, n in encoded.changed.items()], "that never varied in training"
+        ),
     ]
 
 
@@ -189,7 +192,9 @@ def _few(notes: list[str], what: str) -> list[str]:
 
 
 def _missing_note(column: Column, count: int, drawn: bool, trains: bool) -> str:
-    if drawn:
+    if column.constant is not None:
+        how = "of no effect, as training had one value"
+    elif drawn:
         how = DRAWN
     elif isinstance(column, CategoryColumn):
         how = (
@@ -205,6 +210,14 @@ def _outside_note(column: MeasuredColumn, count: int) -> str:
     return (
         f"{_counted(count, 'value')} of '{column.name}' {'is' if count == 1 else 'are'} far outside the training range "
         f"({least} to {most}): training had no such value"
+    )
+
+
+def _changed_note(column: Column, count: int) -> str:
+    value = repr(column.categories[0]) if isinstance(column, CategoryColumn) else column.axis.words(column.least)
+    return (
+        f"'{column.name}' was {value} in all rows of training and is another in {_counted(count, 'row')}: that has no "
+        "effect on predictions"
     )
 
 

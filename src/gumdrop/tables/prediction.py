@@ -159,12 +159,14 @@ def _predict_part(
 
 def _joined(one: Encoded, other: Encoded) -> Encoded:
     """The counts of two parts of a table together."""
-    missing, outside = Counter(one.missing) + Counter(other.missing), Counter(one.outside) + Counter(other.outside)
+    missing, outside, changed = (
+        Counter(getattr(one, kind)) + Counter(getattr(other, kind)) for kind in ("missing", "outside", "changed")
+    )
     unseen: dict[str, dict[str, int]] = {
         name: Counter(one.unseen.get(name, {})) + Counter(other.unseen.get(name, {}))
         for name in one.unseen | other.unseen
     }
-    return Encoded(one.x, unseen, missing, outside, one.odd_cells, one.unknown)
+    return Encoded(one.x, unseen, missing, outside, changed, one.odd_cells, one.unknown)
 
 
 Write = Callable[[pd.DataFrame], None]

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from gumdrop.machine.numerals import cell
-from gumdrop.machine.recording import ends_of_ranges, ends_of_times
+from gumdrop.machine.recording import ends_of_ranges, ends_of_times, is_constant
 from gumdrop.tables.errors import MISSING, TableError, check_present, listed
 from gumdrop.tables.reading.spelling import plain_numbers
 
@@ -71,7 +71,7 @@ def standardised_numbers(name: str, column: pd.Series, values: np.ndarray, mean:
 
 def deviation(values: np.ndarray) -> float:
     """Standard deviation; 0 if all are the same, such as 0.1, where rounding would leave one above zero."""
-    return 0.0 if values.min() == values.max() else float(values.std())
+    return 0.0 if is_constant(values.min(), values.max()) else float(values.std())
 
 
 def refuse(

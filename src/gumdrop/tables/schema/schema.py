@@ -100,14 +100,17 @@ class Encoded:
         unseen: For each column with categories that training never saw: how often each of them occurs.
         missing: For each column with missing cells: how many.
         outside: For each column with numbers far outside those of training: how many.
+        changed: For each column with one value in training that has another one here: in how many cells.
         odd_cells: For each row the number of cells that are `missing`, `unseen` and `outside`.
-        unknown: Which cells are missing or of an unseen category, (rows, input columns); `x` has a stand-in there.
+        unknown: Which cells are missing or of an unseen category, (rows, input columns), where that matters; `x` has a
+            stand-in there.
     """
 
     x: np.ndarray
     unseen: dict[str, dict[str, int]]
     missing: dict[str, int]
     outside: dict[str, int]
+    changed: dict[str, int]
     odd_cells: dict[str, np.ndarray]
     unknown: np.ndarray
 
@@ -184,7 +187,8 @@ class TableSchema:
 
         A missing number becomes the training median. A category that training never saw, or a missing one
         where training saw none, becomes all zeros. All are counted in the result, and so are numbers beyond the
-        range of training by more than a standard deviation. What cannot be encoded is refused in one message.
+        range of training by more than a standard deviation. A column that had one value in training is encoded as this
+        value, whatever it holds. What cannot be encoded is refused in one message.
         """
         check_present(frame.columns, self.names)
         x = np.zeros((len(frame), self.num_features), dtype=np.float32)
@@ -194,17 +198,20 @@ class TableSchema:
             return column.encode(frame[column.name], x[:, group])
 
         codes = in_one_message(encode, zip(self.columns, self.groups, strict=True))
-        missing, unseen, outside = (
-            np.stack([getattr(each, kind) for each in codes], axis=1) for kind in ("missing", "unseen", "outside")
+        missing, unseen, outside, changed = (
+            np.stack([getattr(each, kind) for each in codes], axis=1)
+            for kind in ("missing", "unseen", "outside", "changed")
         )
+        varies = np.array([column.constant is None for column in self.columns])
         cells = {"missing": missing, "unseen": unseen, "outside": outside}
         return Encoded(
             x,
             {name: each.labels for name, each in zip(self.names, codes, strict=True) if each.labels},
             self._counts(missing),
             self._counts(outside),
+            self._counts(changed),
             {kind: each.sum(1) for kind, each in cells.items()},
-            missing | unseen,
+            (missing | unseen) & varies,
         )
 
     def _counts(self, cells: np.ndarray) -> dict[str, int]:

@@ -156,7 +156,7 @@ def standardised(estimator: Any, X: Any, center: np.ndarray, scale: np.ndarray) 
         names = getattr(estimator, "feature_names_in_", np.arange(len(changed)))[changed].tolist()
         those = listed([repr(name) for name in names])
         warnings.warn(
-            f"`X` differs from training in columns that never varied there: {those}. They have no effect on predictions",
+            f"`X` differs from training in columns that never varied there, {those}: that has no effect on predictions",
             stacklevel=2,
         )
     return np.asarray((values - center) / scale)

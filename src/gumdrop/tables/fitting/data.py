@@ -4,6 +4,7 @@ import dataclasses
 import os
 from dataclasses import dataclass
 from pathlib import Path
+from typing import cast
 
 import numpy as np
 import pandas as pd
@@ -32,8 +33,8 @@ from gumdrop.tables.reading.declared import Reading
 from gumdrop.tables.reading.table import Table, name_of, read_table
 from gumdrop.tables.results import TableFacts
 from gumdrop.tables.schema.cells import with_ends
-from gumdrop.tables.schema.inference import infer_schema, with_statistics
-from gumdrop.tables.schema.schema import TableSchema
+from gumdrop.tables.schema.inference import infer_schema, is_class, is_words, with_statistics
+from gumdrop.tables.schema.schema import LABELS, Labels, TableSchema, Target
 from gumdrop.tables.streams.rows import StreamedTable, open_stream
 from gumdrop.tables.task import task_of
 
@@ -62,6 +63,8 @@ class TableData:
     """Which cells have a stand-in in `x`."""
     notes: list[str]
     """What a reader should know."""
+    left_out: list[str]
+    """Which of these says that rows are left out whose target is a word for missing, if some are."""
     unit: str
     """Unit of the target."""
     words: str | None
@@ -131,9 +134,8 @@ class TableData:
 def read_data(path: object, target: str, reading: Reading, settings: FitSettings) -> TableData:
     """Read a table, split and encode it."""
     if not settings.stream:
-        return split_and_encode(
-            path, read_table(path, decimal=reading.decimal, words=reading.categories), target, reading, settings
-        )
+        table = read_table(path, decimal=reading.decimal, words=reading.categories, spelled=[target])
+        return split_and_encode(path, table, target, reading, settings)
     if reading.known:
         raise TableError("`stream` does not read targets that are known in part: leave `stream` away, or take a sample")
     if not isinstance(path, str | os.PathLike):
@@ -151,16 +153,20 @@ def split_and_encode(
     streamed: StreamedTable | None = None,
 ) -> TableData:
     """Split and encode rows of a table."""
+    table, reading = _with_labels(table, target, reading)
     table = dataclasses.replace(table, frame=with_ends(table.frame, target, reading.known))
     frame, known = _with_target(table.frame, target)
     rows = (np.arange(len(known)) if streamed is None else streamed.survey.rows)[known] + 1
     column = None if settings.split_by is None else split_column(frame, rows, target, settings, reading.dates)
     if column is not None and column.kind == "groups":
         reading = dataclasses.replace(reading, drop=(*reading.drop, column.name))
-    whole = dataclasses.replace(infer_schema(frame, target, reading), decimal=table.decimal, marks=table.marks)
+    whole = infer_schema(frame, target, reading)
+    goal = dataclasses.replace(whole.target, labels=_type_of_labels(table, whole.target))
+    whole = dataclasses.replace(whole, target=goal, decimal=table.decimal, marks=table.marks)
     other = None if settings.test is None else read_own_test(settings.test, whole)
     parts = _parts(frame, whole, column, other, settings)
-    notes = [*table.notes, *without_target(int(known.sum()), len(known), target), *check_parts(parts, whole, frame)]
+    left_out = without_target(int(known.sum()), len(known), target, words := _words_for_none(table, target, known))
+    notes = [*table.notes, *left_out, *check_parts(parts, whole, frame)]
     schema = with_statistics(whole, frame.iloc[parts.train]) if streamed is None else streamed.survey.exact(whole)
     encoded = schema.encode_inputs(frame)
     notes += table_notes(frame, whole, rows, table.padded)
@@ -179,10 +185,39 @@ def split_and_encode(
         x=x,
         unknown=unknown,
         notes=[*notes, *repeated_note(frame)],
+        left_out=left_out if words else [],
         unit=reading.unit,
         streamed=streamed,
         **vars(parts),
     )
+
+
+def _with_labels(table: Table, target: str, reading: Reading) -> tuple[Table, Reading]:
+    """Take the cells of a target that is a class as they are spelled, and numbers among them for classes as well."""
+    cells = table.frame.get(target)
+    if cells is None or reading.known or not is_class(cells, reading.task):
+        return table, reading
+    is_named = reading.task is None and is_words(cells)
+    return table.with_labels(target), reading if is_named else dataclasses.replace(reading, task="classification")
+
+
+def _type_of_labels(table: Table, target: Target) -> Labels | None:
+    """What the classes are in the table, where they are no texts."""
+    cells = table.spelled.get(target.name)
+    if cells is None or not target.classes:
+        return None
+    held = cells.cat.categories if isinstance(cells.dtype, pd.CategoricalDtype) else cells
+    kind = pd.api.types.infer_dtype(held, skipna=True)
+    return cast(Labels, kind) if kind in LABELS else None
+
+
+def _words_for_none(table: Table, target: str, known: np.ndarray) -> list[str]:
+    """Texts that the target has in rows where it is not known."""
+    cells = table.spelled.get(target)
+    if cells is None:
+        return []
+    words = cells[~known].dropna().astype(str).str.strip()
+    return [*words[words != ""].unique()]
 
 
 def _with_target(frame: pd.DataFrame, target: str) -> tuple[pd.DataFrame, np.ndarray]:

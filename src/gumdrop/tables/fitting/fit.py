@@ -4,6 +4,7 @@ import contextlib
 import os
 import tempfile
 import time
+import warnings
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -52,7 +53,7 @@ def fit_table(
     settings: FitSettings = SETTINGS,
     overwrite: bool = False,
     progress: bool = False,
-    notify: Callable[[str], object] = lambda note: None,
+    notify: Callable[[str], object] | None = None,
     finish: Callable[[FitResults, Path], object] = lambda results, folder: None,
 ) -> TableModel:
     """Fit a table and leave a folder: model, test predictions, results, and the choices to repeat it.
@@ -72,7 +73,8 @@ def fit_table(
         settings: Choices of network, training and split.
         overwrite: Replace ``out`` if it exists.
         progress: Show a progress bar.
-        notify: Called with a sentence for each thing that the reader should know.
+        notify: Called with a sentence for each thing that the reader should know; None for a warning alone where rows
+            are left out whose target is a word for missing.
         finish: Called with the results and the folder when all else is in it, before it becomes ``out``; to write a
             page into it.
 
@@ -86,8 +88,10 @@ def fit_table(
         OSError: If the disk is full; what was trained is kept, and the same call goes on from there.
     """
     group, started = with_long_timeout(process_group()), time.monotonic()
-    if not group.is_first:
-        progress, notify = False, lambda note: None
+    is_told = notify is not None
+    if notify is None or not group.is_first:
+        notify = _in_silence
+    progress = progress and group.is_first
     with contextlib.ExitStack() as stack:
         path = Path(f"{stack.enter_context(tempfile.TemporaryDirectory())}/model" if out is None else out)
         settings = replace(settings, compare=settings.compare and out is not None)
@@ -96,6 +100,8 @@ def fit_table(
         partial = group.from_first(lambda: stack.enter_context(held_folder(path, overwrite=overwrite, notify=notify)))
         reading = as_declared(reading, declared_categories(table), target)
         data = read_data(table, target, reading, settings)
+        for note in () if is_told else data.left_out:
+            warnings.warn(note, stacklevel=2)
         _check_conformal(data, settings)
         _announce(data, reading, notify)
         if overwrite:
@@ -114,6 +120,10 @@ def fit_table(
         for note in notes:
             notify(note)
     return model if group.is_first else trained.model
+
+
+def _in_silence(note: str) -> None:
+    """Say nothing."""
 
 
 def _weights(data: TableData, settings: FitSettings) -> dict[str, float]:

@@ -8,7 +8,7 @@ import re
 import sys
 import zlib
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,7 @@ import numpy as np
 import pandas as pd
 
 from gumdrop.tables.errors import STDIN, TableError, check_unique
-from gumdrop.tables.reading.csv import PADDED, Marks, read_again, read_csv, read_marks, with_comma
+from gumdrop.tables.reading.csv import PADDED, Marks, read_again, read_csv, read_marks, verbatim, with_comma
 from gumdrop.tables.reading.source import PARQUET, ZIP, check_file, first_bytes, sha256
 from gumdrop.tables.reading.spelling import Decimal, Mark, plain_numbers, tidy
 
@@ -35,20 +35,15 @@ def read_frame(
     decimal: Decimal | None = None,
     words: Collection[str] = (),
     known: Mapping[str, Mark] | None = None,
+    labels: Collection[str] = (),
 ) -> tuple[pd.DataFrame, Marks, list[str]]:
     """Read a data frame, as `read_csv` reads its file; the frame itself is left as it is."""
-    frame = pd.DataFrame(_pandas(table)).reset_index(drop=True)
-    names = [str(name).strip() or f"Unnamed: {i}" for i, name in enumerate(frame.columns)]
-    check_unique(names)
-    if frame.empty:
-        raise TableError("the data frame has no rows or no columns")
-    if names != list(frame.columns):
-        frame.columns = pd.Index(names)
-    texts = [name for name, dtype in zip(names, frame.dtypes, strict=True) if not _is_kept(dtype)]
+    frame = _named(table)
+    texts = [name for name, dtype in frame.dtypes.items() if not _is_kept(dtype)]
     for name in texts:
-        frame[name] = frame[name].astype(object).map(str, na_action="ignore")
-    frame = tidy(frame)
-    texts, padded = [name for name in texts if name not in words], []
+        frame[name] = _spelled(frame[name])
+    frame = tidy(frame, labels)
+    texts, padded = [name for name in texts if name not in {*words, *labels}], []
     spelled = frame[texts]
     for name in texts:
         values, bad = plain_numbers(frame[name])
@@ -68,12 +63,27 @@ def read_commas(frame: pd.DataFrame, known: Mapping[str, Mark] | None) -> pd.Dat
 
 
 def declared_categories(table: object) -> list[str]:
-    """Columns of numbers that a frame of pandas says are categories."""
-    if not isinstance(table, pd.DataFrame):
+    """Columns that a data frame says are categories."""
+    if isinstance(table, str | os.PathLike):
         return []
-    kinds = {str(name).strip(): dtype for name, dtype in table.dtypes.items()}
-    of_pandas = {name: dtype.categories for name, dtype in kinds.items() if isinstance(dtype, pd.CategoricalDtype)}
-    return [name for name, categories in of_pandas.items() if pd.api.types.is_numeric_dtype(categories)]
+    dtypes = _pandas(table).dtypes.items()
+    return [str(name).strip() for name, dtype in dtypes if isinstance(dtype, pd.CategoricalDtype)]
+
+
+def _named(table: object) -> pd.DataFrame:
+    """A data frame of pandas with rows from 0 on, and texts for the names of its columns."""
+    frame = pd.DataFrame(_pandas(table)).reset_index(drop=True)
+    names = [str(name).strip() or f"Unnamed: {i}" for i, name in enumerate(frame.columns)]
+    check_unique(names)
+    if frame.empty:
+        raise TableError("the data frame has no rows or no columns")
+    if names != list(frame.columns):
+        frame.columns = pd.Index(names)
+    return frame
+
+
+def _spelled(cells: pd.Series) -> pd.Series:
+    return cells.astype(object).map(str, na_action="ignore")
 
 
 def _pandas(table: object) -> pd.DataFrame:
@@ -110,7 +120,7 @@ def frame_sha256(frame: pd.DataFrame) -> str:
 
 
 def read_parquet(source: Path | bytes, name: str) -> tuple[pd.DataFrame, list[str]]:
-    """Read a Parquet file."""
+    """Read a Parquet file, with its texts as they are."""
     try:
         import pyarrow.parquet as pq
     except ModuleNotFoundError as error:
@@ -133,7 +143,7 @@ def read_parquet(source: Path | bytes, name: str) -> tuple[pd.DataFrame, list[st
         held = frame[column].dtype == object and frame[column].map(pd.api.types.is_list_like)
         if np.any(held):  # lists become texts, which are refused where the column is used
             frame[column] = frame[column].map(str, na_action="ignore")
-    return tidy(frame), notes
+    return frame, notes
 
 
 def _columns_of(file: Any, name: str) -> pd.DataFrame:
@@ -190,6 +200,18 @@ class Table:
     """Columns of numbers that are written with leading zeros, as those are that are names."""
     marks: dict[str, Mark] = field(default_factory=dict)
     """How the numbers of columns are written that have a decimal mark or a unit."""
+    spelled: pd.DataFrame = field(default_factory=pd.DataFrame)
+    """Columns that were asked for as they stand in the table."""
+    typed: bool = True
+    """Whether missing cells differ from all texts, as in a data frame and in Parquet."""
+
+    def with_labels(self, name: str) -> "Table":
+        """Read a column again as labels, which are spelled as in the table; in what is typed each text is one."""
+        cells = self.spelled.get(name)
+        if cells is None or _is_kept(cells.dtype):
+            return self
+        labels = tidy(_spelled(cells).to_frame(), [name] if self.typed else [])
+        return replace(self, frame=self.frame.assign(**{name: labels[name]}))
 
 
 def read_table(
@@ -198,6 +220,8 @@ def read_table(
     decimal: Decimal | None = None,
     words: Collection[str] = (),
     known: Mapping[str, Mark] | None = None,
+    labels: Collection[str] = (),
+    spelled: Collection[str] = (),
 ) -> Table:
     """Read a table from a CSV file, plain or gzipped, from a Parquet file, from standard input, or from a data frame.
 
@@ -215,6 +239,9 @@ def read_table(
             the other columns, where these agree.
         words: Columns that stay as they are spelled, though all of their cells may look like numbers.
         known: How columns of numbers were written in training: another decimal mark or unit is refused.
+        labels: Columns of classes, which stay as they are spelled; in a data frame and in Parquet only cells without a
+            text are missing there.
+        spelled: Columns that are given beside as they stand in the table.
 
     Returns:
         The table.
@@ -231,8 +258,9 @@ def read_table(
         {'size': 'int64', 'price': 'float64'}
     """
     if not isinstance(path, str | os.PathLike):
-        frame, marks, padded = read_frame(path, decimal, words, known)
-        return Table(frame, marks.decimal, marks.notes, frame_sha256(frame), padded, marks.columns)
+        frame, marks, padded = read_frame(path, decimal, words, known, labels)
+        beside = _some(_named(path), spelled) if spelled else pd.DataFrame()
+        return Table(frame, marks.decimal, marks.notes, frame_sha256(frame), padded, marks.columns, beside)
     name = STANDARD_INPUT if str(path) == STDIN else str(path)
     source = sys.stdin.buffer.read() if str(path) == STDIN else Path(path)
     if isinstance(source, Path):
@@ -243,9 +271,11 @@ def read_table(
             raise TableError(f"{name} is a spreadsheet or a zip archive: save it as CSV (UTF-8) and try again")
         if start.startswith(PARQUET):
             frame, notes = read_parquet(source, name)
-            return Table(read_commas(frame, known), None, notes, sha256(source))
-        frame, marks, padded = read_csv(source, name, decimal, words, known)
-        return Table(frame, marks.decimal, marks.notes, sha256(source), padded, marks.columns)
+            beside = _some(frame, spelled)
+            return Table(read_commas(tidy(frame, labels), known), None, notes, sha256(source), spelled=beside)
+        frame, marks, padded = read_csv(source, name, decimal, {*words, *labels}, known)
+        beside = verbatim(source, spelled) if spelled else pd.DataFrame()
+        return Table(frame, marks.decimal, marks.notes, sha256(source), padded, marks.columns, beside, typed=False)
     except UnicodeError as error:
         code = "utf-16" if start[:2] in {b"\xff\xfe", b"\xfe\xff"} else "latin1"
         raise TableError(
@@ -254,6 +284,10 @@ def read_table(
         ) from error
     except (csv.Error, pd.errors.ParserError, OSError, EOFError, zlib.error) as error:
         raise TableError(f"{name} cannot be read ({error}): save it as CSV again") from error
+
+
+def _some(frame: pd.DataFrame, names: Collection[str]) -> pd.DataFrame:
+    return frame[[name for name in frame.columns if name in names]].copy()
 
 
 def read_rows(path: object, **reading: Any) -> pd.DataFrame:

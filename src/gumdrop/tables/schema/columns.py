@@ -166,7 +166,7 @@ def _day(days: float) -> str:
 
 @dataclass(frozen=True)
 class CategoryColumn:
-    """A column of labels, encoded one-hot; yes and no count however they are capitalised.
+    """A column of labels, encoded one-hot.
 
     Where `OTHERS` is a category, it is that of all labels that are not among the categories.
     """
@@ -191,6 +191,12 @@ class CategoryColumn:
     def constant(self) -> np.ndarray | None:
         """The encoded column where training had one category, see `MeasuredColumn.constant`."""
         return np.ones(1) if len(self.categories) == 1 else None
+
+    def labels(self, cells: pd.Series) -> list[str]:
+        """Labels of cells, as the categories spell them where they are among these."""
+        labels = labels_of(cells)
+        places = index_labels(labels, self.categories)
+        return [label if i < 0 else self.categories[i] for label, i in zip(labels, places.tolist(), strict=True)]
 
     def encode(self, cells: pd.Series, out: np.ndarray) -> Odd:
         """Write the encoded columns into an array of zeros, and tell what is odd in it."""

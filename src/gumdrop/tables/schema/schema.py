@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import itertools
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -12,8 +13,8 @@ import pandas as pd
 
 from gumdrop.machine.recording import Steps
 from gumdrop.tables.errors import TableError, check_present, listed
-from gumdrop.tables.plain import FieldError, plain, record
-from gumdrop.tables.reading.spelling import Decimal, Mark, are_words
+from gumdrop.tables.plain import SPARSE, FieldError, plain, record
+from gumdrop.tables.reading.spelling import Decimal, Mark
 from gumdrop.tables.schema.cells import (
     check_no_missing,
     ends_of,
@@ -29,6 +30,10 @@ from gumdrop.tables.schema.columns import CategoryColumn, Column, Odd
 
 Task = Literal["regression", "classification"]
 
+Labels = Literal["integer", "floating", "boolean"]
+
+LABELS: dict[str, Callable[[str], object]] = {"integer": int, "floating": float, "boolean": "True".__eq__}
+"""Values of labels that are no texts in a data frame, by the names that pandas has for their types."""
 SCHEMA_VERSION = 2
 
 
@@ -50,6 +55,7 @@ class Target:
         known: Columns that tell what is known of it, where that is not all: the event that a time was seen, or the
             lower and the upper end of an interval.
         sought: Of two classes the one that is looked for; empty for all else, and in older files.
+        labels: What the classes are in the data frame that was fitted; None for texts.
     """
 
     name: str
@@ -64,6 +70,7 @@ class Target:
     atoms: tuple[float, ...] = ()
     known: tuple[str, ...] = ()
     sought: str = ""
+    labels: Labels | None = field(default=None, metadata=SPARSE)
 
     def __post_init__(self) -> None:
         """Check that there is such a target."""
@@ -84,6 +91,13 @@ class Target:
     def steps(self) -> Steps | None:
         """The levels that the training values are recorded at, if they are."""
         return Steps(self.step, self.first, self.last) if self.step else None
+
+    def typed(self, labels: Sequence[str]) -> np.ndarray:
+        """Give classes the type that they had in the data frame that was fitted; texts as objects."""
+        if self.labels is None:
+            return np.array(labels, dtype=object)
+        values = {label: LABELS[self.labels](label) for label in self.classes}
+        return np.array([values[label] for label in labels])
 
     @property
     def needs_float64(self) -> bool:
@@ -154,12 +168,10 @@ class TableSchema:
     def reading(self) -> dict[str, Any]:
         """How `gumdrop.tables.read_table` reads a table as training did: 5% is a word if some other cell was one."""
         words = [column.name for column in self.columns if isinstance(column, CategoryColumn)]
-        numbers = [*{*self.names, *self.target.columns} - {*words}]
-        return {
-            "decimal": self.decimal,
-            "words": words + [self.target.name] * are_words(self.target.classes),
-            "known": {name: self.mark(name) for name in numbers},
-        }
+        labels = [self.target.name] if self.target.classes else []
+        numbers = [*{*self.names, *self.target.columns} - {*words, *labels}]
+        known = {name: self.mark(name) for name in numbers}
+        return {"decimal": self.decimal, "words": words, "labels": labels, "known": known}
 
     def mark(self, name: str) -> Mark:
         """How numbers of a column are written: where its own cells do not tell, with the decimal mark of the others."""

@@ -36,7 +36,8 @@ def in_file(frame: pd.DataFrame, folder):
 @pytest.mark.parametrize(
     "labels",
     [("1E3", "1000", "2000"), ("01", "1", "2"), ("00", "0", "1"), ("007", "0012", "3"), ("01", "02", "X"),
-     ("1.50", "3"), ("No", "no", "yes"), ("TRUE", "True", "no"), ("5 kg", "7 kg"), ("9007199254740993", "9007199254740992")],
+     ("1.50", "3"), ("No", "no", "yes"), ("TRUE", "True", "no"), ("5 kg", "7 kg"),
+     ("9007199254740993", "9007199254740992")],
 )  # fmt: skip
 def test_classes_are_the_cells_as_they_are_spelled(tmp_path, labels, kind) -> None:
     frame = table(labels)

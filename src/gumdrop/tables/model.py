@@ -147,7 +147,7 @@ class TableModel:
         parts = [model.predict_part(frame.iloc[start : start + ROWS_OF_A_PART], settings)[0] for start in starts]
         predictions = parts[0] if len(parts) == 1 else pd.concat(parts, ignore_index=True)
         if self.schema.target.labels is not None:
-            predictions["prediction"] = self.schema.target.typed(predictions["prediction"])
+            predictions["prediction"] = self.schema.target.typed(predictions["prediction"].tolist())
         return predictions.set_axis(table.index) if isinstance(table, pd.DataFrame) else predictions
 
     def predict_part(

@@ -199,10 +199,8 @@ def _csv(write: Callable[[str], object]) -> Write:
         nonlocal header
         texts = frame.select_dtypes(["object", "string"])
         has_returns = any(texts[name].astype(str).str.contains("\r", regex=False).any() for name in texts)
-        quoting = (
-            csv.QUOTE_NONNUMERIC if has_returns else csv.QUOTE_MINIMAL
-        )  # which leaves a lone return without quotes
-        write(frame.to_csv(index=False, header=header, lineterminator="\n", quoting=quoting))
+        how: dict[str, Any] = {"quoting": csv.QUOTE_NONNUMERIC} if has_returns else {}  # else these have no quotes
+        write(frame.to_csv(index=False, header=header, lineterminator="\n", **how))
         header = False
 
     return write_rows

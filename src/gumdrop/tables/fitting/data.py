@@ -63,8 +63,6 @@ class TableData:
     """Which cells have a stand-in in `x`."""
     notes: list[str]
     """What a reader should know."""
-    left_out: list[str]
-    """Which of these says that rows are left out whose target is a word for missing, if some are."""
     unit: str
     """Unit of the target."""
     words: str | None
@@ -74,6 +72,12 @@ class TableData:
     groups."""
     streamed: StreamedTable | None
     """The rows that train, of a table that is read in pieces."""
+
+    @property
+    def left_out(self) -> list[str]:
+        """Which note says that rows are left out whose target is a word for missing, if some are."""
+        name = self.schema.target.name
+        return _left_out(self.table, name) if _words_for_none(self.table, name) else []
 
     @property
     def num_rows(self) -> int:
@@ -160,13 +164,10 @@ def split_and_encode(
     column = None if settings.split_by is None else split_column(frame, rows, target, settings, reading.dates)
     if column is not None and column.kind == "groups":
         reading = dataclasses.replace(reading, drop=(*reading.drop, column.name))
-    whole = infer_schema(frame, target, reading)
-    goal = dataclasses.replace(whole.target, labels=_type_of_labels(table, whole.target))
-    whole = dataclasses.replace(whole, target=goal, decimal=table.decimal, marks=table.marks)
+    whole = _whole_schema(frame, table, target, reading)
     other = None if settings.test is None else read_own_test(settings.test, whole)
     parts = _parts(frame, whole, column, other, settings)
-    left_out = without_target(int(known.sum()), len(known), target, words := _words_for_none(table, target, known))
-    notes = [*table.notes, *left_out, *check_parts(parts, whole, frame)]
+    notes = [*table.notes, *_left_out(table, target), *check_parts(parts, whole, frame)]
     schema = with_statistics(whole, frame.iloc[parts.train]) if streamed is None else streamed.survey.exact(whole)
     encoded = schema.encode_inputs(frame)
     notes += table_notes(frame, whole, rows, table.padded)
@@ -185,7 +186,6 @@ def split_and_encode(
         x=x,
         unknown=unknown,
         notes=[*notes, *repeated_note(frame)],
-        left_out=left_out if words else [],
         unit=reading.unit,
         streamed=streamed,
         **vars(parts),
@@ -201,8 +201,15 @@ def _with_labels(table: Table, target: str, reading: Reading) -> tuple[Table, Re
     return table.with_labels(target), reading if is_named else dataclasses.replace(reading, task="classification")
 
 
+def _whole_schema(frame: pd.DataFrame, table: Table, target: str, reading: Reading) -> TableSchema:
+    """Infer the schema of all rows."""
+    schema = infer_schema(frame, target, reading)
+    goal = dataclasses.replace(schema.target, labels=_type_of_labels(table, schema.target))
+    return dataclasses.replace(schema, target=goal, decimal=table.decimal, marks=table.marks)
+
+
 def _type_of_labels(table: Table, target: Target) -> Labels | None:
-    """What the classes are in the table, where they are no texts."""
+    """Find what the classes are in the table, where they are no texts."""
     cells = table.spelled.get(target.name)
     if cells is None or not target.classes:
         return None
@@ -211,12 +218,18 @@ def _type_of_labels(table: Table, target: Target) -> Labels | None:
     return cast(Labels, kind) if kind in LABELS else None
 
 
-def _words_for_none(table: Table, target: str, known: np.ndarray) -> list[str]:
+def _left_out(table: Table, target: str) -> list[str]:
+    """Say how many rows have no target, and the words that stand there for none."""
+    cells = table.frame[target]
+    return without_target(int(cells.count()), len(cells), target, _words_for_none(table, target))
+
+
+def _words_for_none(table: Table, target: str) -> list[str]:
     """Texts that the target has in rows where it is not known."""
     cells = table.spelled.get(target)
     if cells is None:
         return []
-    words = cells[~known].dropna().astype(str).str.strip()
+    words = cells[table.frame[target].isna()].dropna().astype(str).str.strip()
     return [*words[words != ""].unique()]
 
 

@@ -30,10 +30,11 @@ from gumdrop.tables.info import named_rates, rates_in_words
 from gumdrop.tables.model import TableModel
 from gumdrop.tables.model_file import save_model
 from gumdrop.tables.plain import plain
+from gumdrop.tables.prediction import written_table
 from gumdrop.tables.profile import Profile, column_profiles
 from gumdrop.tables.reading.declared import Reading, as_declared
+from gumdrop.tables.reading.frame import declared_categories
 from gumdrop.tables.reading.spelling import plain_numbers
-from gumdrop.tables.reading.table import declared_categories
 from gumdrop.tables.results import FitResults, Stopped, TargetFacts, write_results
 from gumdrop.tables.scoring import OURS, mean_record, test_part
 from gumdrop.tables.task import Cut, Prediction
@@ -88,26 +89,21 @@ def fit_table(
         OSError: If the disk is full; what was trained is kept, and the same call goes on from there.
     """
     group, started = with_long_timeout(process_group()), time.monotonic()
-    is_told = notify is not None
-    if notify is None or not group.is_first:
-        notify = _in_silence
-    progress = progress and group.is_first
+    tell = notify if notify is not None and group.is_first else _in_silence
     with contextlib.ExitStack() as stack:
         path = Path(f"{stack.enter_context(tempfile.TemporaryDirectory())}/model" if out is None else out)
         settings = replace(settings, compare=settings.compare and out is not None)
         full = f"the disk is full: {path} is as it was, and {path}.partial keeps what was trained"
         stack.enter_context(saying_that_the_disk_is_full(f"{full}; make room and try again"))
-        partial = group.from_first(lambda: stack.enter_context(held_folder(path, overwrite=overwrite, notify=notify)))
+        partial = group.from_first(lambda: stack.enter_context(held_folder(path, overwrite=overwrite, notify=tell)))
         reading = as_declared(reading, declared_categories(table), target)
         data = read_data(table, target, reading, settings)
-        for note in () if is_told else data.left_out:
-            warnings.warn(note, stacklevel=2)
         _check_conformal(data, settings)
-        _announce(data, reading, notify)
+        _announce(data, reading, tell, is_heard=notify is not None)
         if overwrite:
             group.from_first(lambda: forget_training(partial))
-        with shared_bar(progress, _weights(data, settings)) as part:
-            trained, twins, stopped = _trained(data, settings, partial, part, notify)
+        with shared_bar(progress and group.is_first, _weights(data, settings)) as part:
+            trained, twins, stopped = _trained(data, settings, partial, part, tell)
             trained, notes = _on_levels(data, settings, trained)
             part(TESTING)
             if group.is_first:
@@ -118,7 +114,7 @@ def fit_table(
                 finish(results, partial / NEW)
                 put_in_place(partial, path, overwrite=overwrite, keep_checkpoints=stopped is not None)
         for note in notes:
-            notify(note)
+            tell(note)
     return model if group.is_first else trained.model
 
 
@@ -170,7 +166,9 @@ def _write_rest(
     (partial / CONFIG_FILE).write_text(text, encoding="utf-8")
 
 
-def _announce(data: TableData, reading: Reading, notify: Callable[[str], object]) -> None:
+def _announce(data: TableData, reading: Reading, notify: Callable[[str], object], is_heard: bool) -> None:
+    if data.left_out and not is_heard:
+        warnings.warn(data.left_out[0], stacklevel=3)
     for note in data.notes:
         notify(note)
     target = data.schema.target
@@ -286,5 +284,6 @@ def _write_predictions(data: TableData, model: TableModel, prediction: Predictio
     observed = model.task.written(data.frame.iloc[data.test][data.schema.target.name])
     for position, (name, values) in enumerate(observed.items(), 1):
         tested.insert(position, name, values)
-    tested.to_csv(path / "predictions.csv", index=False)
+    with written_table(path / "predictions.csv") as write:
+        write(tested)
     return tested

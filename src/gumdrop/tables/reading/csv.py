@@ -153,6 +153,7 @@ def _with_numbers(
 
 
 def _parse(source: Path | bytes, separator: str, names: list[str], **options: Any) -> pd.DataFrame:
+    how: dict[str, Any] = {"skipinitialspace": True, "na_values": MISSING_SPELLINGS} | options
     with opened(source) as file:
         frame: pd.DataFrame = pd.read_csv(
             file,
@@ -161,7 +162,7 @@ def _parse(source: Path | bytes, separator: str, names: list[str], **options: An
             names=names,
             index_col=False,
             low_memory=False,  # one type per column, not one per chunk of it
-            **{"skipinitialspace": True, "na_values": MISSING_SPELLINGS} | options,
+            **how,
         )
     return frame
 

@@ -1,7 +1,6 @@
 """Read a table from a file, from standard input or from memory, and refuse one that is no table, in words that help."""
 
 import csv
-import hashlib
 import io
 import os
 import re
@@ -16,9 +15,10 @@ import numpy as np
 import pandas as pd
 
 from gumdrop.tables.errors import STDIN, TableError, check_unique
-from gumdrop.tables.reading.csv import PADDED, Marks, read_again, read_csv, read_marks, verbatim, with_comma
+from gumdrop.tables.reading.csv import read_csv, read_marks, verbatim
+from gumdrop.tables.reading.frame import frame_sha256, is_kept, named, read_frame, spelled_cells
 from gumdrop.tables.reading.source import PARQUET, ZIP, check_file, first_bytes, sha256
-from gumdrop.tables.reading.spelling import Decimal, Mark, plain_numbers, tidy
+from gumdrop.tables.reading.spelling import Decimal, Mark, tidy
 
 FRAME = "data frame"
 """What messages and results call a table that is no file."""
@@ -30,93 +30,10 @@ LABELS_NOTE = "the row labels that pandas wrote are left out, as they have no na
 STANDARD_INPUT = "standard input"
 
 
-def read_frame(
-    table: object,
-    decimal: Decimal | None = None,
-    words: Collection[str] = (),
-    known: Mapping[str, Mark] | None = None,
-    labels: Collection[str] = (),
-) -> tuple[pd.DataFrame, Marks, list[str]]:
-    """Read a data frame, as `read_csv` reads its file; the frame itself is left as it is."""
-    frame = _named(table)
-    texts = [name for name, dtype in frame.dtypes.items() if not _is_kept(dtype)]
-    for name in texts:
-        frame[name] = _spelled(frame[name])
-    frame = tidy(frame, labels)
-    texts, padded = [name for name in texts if name not in {*words, *labels}], []
-    spelled = frame[texts]
-    for name in texts:
-        values, bad = plain_numbers(frame[name])
-        if not bad.any():
-            padded += [name] * bool(frame[name].str.fullmatch(PADDED).any())
-            frame[name] = values
-    floats = [name for name in texts if frame[name].dtype == float]
-    frame, marks = read_marks(frame, [name for name in texts if name not in floats], decimal, known)
-    frame, marks = read_again(frame, spelled[with_comma(floats, marks, known)], marks, known)
-    return frame, marks, padded
-
-
 def read_commas(frame: pd.DataFrame, known: Mapping[str, Mark] | None) -> pd.DataFrame:
     """Read texts of Parquet and Arrow as numbers where those of training had a decimal comma."""
     commas = [name for name, mark in (known or {}).items() if mark.decimal == "," and name in frame.columns]
-    return read_marks(frame, [name for name in commas if not _is_kept(frame[name].dtype)], ",", known)[0]
-
-
-def declared_categories(table: object) -> list[str]:
-    """Columns that a data frame says are categories."""
-    if isinstance(table, str | os.PathLike):
-        return []
-    dtypes = _pandas(table).dtypes.items()
-    return [str(name).strip() for name, dtype in dtypes if isinstance(dtype, pd.CategoricalDtype)]
-
-
-def _named(table: object) -> pd.DataFrame:
-    """A data frame of pandas with rows from 0 on, and texts for the names of its columns."""
-    frame = pd.DataFrame(_pandas(table)).reset_index(drop=True)
-    names = [str(name).strip() or f"Unnamed: {i}" for i, name in enumerate(frame.columns)]
-    check_unique(names)
-    if frame.empty:
-        raise TableError("the data frame has no rows or no columns")
-    if names != list(frame.columns):
-        frame.columns = pd.Index(names)
-    return frame
-
-
-def _spelled(cells: pd.Series) -> pd.Series:
-    return cells.astype(object).map(str, na_action="ignore")
-
-
-def _pandas(table: object) -> pd.DataFrame:
-    if isinstance(table, pd.DataFrame):
-        return table
-    if isinstance(table, Mapping):
-        try:
-            return pd.DataFrame(table)
-        except ValueError as error:
-            raise TableError(
-                f"the dict of columns cannot be read ({error}): give each column as a list, of one cell for one row, "
-                "and all of the same length"
-            ) from error
-    if hasattr(table, "to_pandas"):
-        frame: pd.DataFrame = table.to_pandas()
-        return frame
-    raise TypeError(
-        f"`table` must be a file, a data frame of pandas, polars or Arrow, or a dict of columns, got "
-        f"{type(table).__name__}: name its columns, as in pd.DataFrame(rows, columns=[...])"
-    )
-
-
-def _is_kept(dtype: Any) -> bool:
-    """Whether cells are numbers or dates as they are; all else is known by its spelling, as in a file."""
-    is_real = not pd.api.types.is_bool_dtype(dtype) and not pd.api.types.is_complex_dtype(dtype)
-    numeric, dense = pd.api.types.is_numeric_dtype(dtype) and is_real, not isinstance(dtype, pd.SparseDtype)
-    return dense and (numeric or pd.api.types.is_datetime64_any_dtype(dtype))
-
-
-def frame_sha256(frame: pd.DataFrame) -> str:
-    """Checksum of the names and the cells of a frame that `read_frame` gave."""
-    cells = pd.util.hash_pandas_object(frame, index=False).to_numpy()
-    return hashlib.sha256("\n".join(frame.columns).encode() + cells.tobytes()).hexdigest()
+    return read_marks(frame, [name for name in commas if not is_kept(frame[name].dtype)], ",", known)[0]
 
 
 def read_parquet(source: Path | bytes, name: str) -> tuple[pd.DataFrame, list[str]]:
@@ -208,9 +125,9 @@ class Table:
     def with_labels(self, name: str) -> "Table":
         """Read a column again as labels, which are spelled as in the table; in what is typed each text is one."""
         cells = self.spelled.get(name)
-        if cells is None or _is_kept(cells.dtype):
+        if cells is None or is_kept(cells.dtype):
             return self
-        labels = tidy(_spelled(cells).to_frame(), [name] if self.typed else [])
+        labels = tidy(spelled_cells(cells).to_frame(), [name] if self.typed else [])
         return replace(self, frame=self.frame.assign(**{name: labels[name]}))
 
 
@@ -259,7 +176,7 @@ def read_table(
     """
     if not isinstance(path, str | os.PathLike):
         frame, marks, padded = read_frame(path, decimal, words, known, labels)
-        beside = _some(_named(path), spelled) if spelled else pd.DataFrame()
+        beside = _some(named(path), spelled) if spelled else pd.DataFrame()
         return Table(frame, marks.decimal, marks.notes, frame_sha256(frame), padded, marks.columns, beside)
     name = STANDARD_INPUT if str(path) == STDIN else str(path)
     source = sys.stdin.buffer.read() if str(path) == STDIN else Path(path)

@@ -286,5 +286,5 @@ def ordered(labels: Iterable[str]) -> tuple[str, ...]:
     present = sorted(distinct - {MISSING})
     numbers = [exact_number(label) for label in present]
     if None not in numbers:
-        present = [label for _, label in sorted(zip(numbers, present, strict=True))]  # type: ignore[type-var]
+        present = [label for _, label in sorted(zip(numbers, present, strict=True))]
     return (*present, *(distinct & {MISSING}))

@@ -50,11 +50,14 @@ def index_labels(labels: Sequence[str], known: Sequence[str]) -> np.ndarray:
         >>> index_labels(["7", "007"], ["007", "A1"]).tolist(), index_labels(["YES", "yes"], ["Yes", "no"]).tolist()
         ([-1, 0], [0, 0])
     """
-    index, meaning = {label: i for i, label in enumerate(known)}, _meaning(known)
-    counts = Counter(map(meaning, known))
-    alike = {meaning(label): i for label, i in index.items() if counts[meaning(label)] == 1}
-    places = {label: index.get(label, alike.get(meaning(label), -1)) for label in set(labels)}
-    return np.array([places[label] for label in labels], dtype=np.int64)
+    index = {label: i for i, label in enumerate(known)}
+    if strange := {*labels} - index.keys():
+        meaning = _meaning(known)
+        meanings = [*map(meaning, known)]
+        counts = Counter(meanings)
+        alike = {each: i for i, each in enumerate(meanings) if counts[each] == 1}
+        index |= {label: alike.get(meaning(label), -1) for label in strange}
+    return np.array([index[label] for label in labels], dtype=np.int64)
 
 
 def _meaning(known: Iterable[str]) -> Callable[[str], object]:

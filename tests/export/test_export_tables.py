@@ -25,6 +25,7 @@ from gumdrop.tables.prediction import predict_frame
 from gumdrop.tables.reading.declared import Reading
 from gumdrop.tables.reading.spelling import MISSING_SPELLINGS, Mark, spelled_numbers
 from gumdrop.tables.reading.times import parse_dates
+from gumdrop.tables.schema.cells import index_labels, labels_of
 from gumdrop.tables.schema.columns import CategoryColumn, MeasuredColumn
 from gumdrop.tables.schema.schema import TableSchema, Target
 
@@ -163,12 +164,15 @@ def test_serving_reads_dates_as_training_does(order, texts) -> None:
         (("No", "yes", ""), ("NO", "Yes", "YES", " no", "n"), [0, 1, 1, 0, -1]),
         (("false", "true"), (True, False, "TRUE"), [1, 0, 1]),
         (("Red", "yes"), ("Red", "red", "YES"), [0, -1, -1]),
-        (("2024-03-01", "7"), ("2024-03-01 00:00:00", "2024-03-01", "07", 7.0), [0, 0, 1, 1]),
+        (("2024-03-01", "7"), ("2024-03-01 00:00:00", "2024-03-01", "07", 7.0), [0, 0, -1, 1]),
+        (("007", "12.5"), ("7", 7.0, "0007", "12.50", "12,5", "1.25E1"), [0, 0, 0, 1, -1, 1]),
+        (("007", "7", "A1"), ("007", "7", "07", 7.0), [0, 1, -1, 1]),
     ],
 )
-def test_serving_reads_yes_and_no_in_any_capitals_and_other_labels_as_they_are(labels, values, codes) -> None:
+def test_serving_knows_labels_as_the_schema_does(labels, values, codes) -> None:
     served = served_with(CategoryColumn("garden", labels))
     assert served.encode([{"garden": value} for value in values])[:, 0].tolist() == codes
+    assert index_labels(labels_of(pd.Series(values, dtype=object)), labels).tolist() == codes
     assert {*STR_NA_VALUES, *MISSING_SPELLINGS} <= serving.MISSING_WORDS
 
 

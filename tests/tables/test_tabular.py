@@ -235,13 +235,14 @@ def test_booleans_become_categories_from_a_file_and_from_memory(tmp_path):
         assert infer_schema(table, "price").columns[-1] == CategoryColumn("garden", ("False", "True"))
 
 
-def test_categories_agree_however_pandas_reads_them(tmp_path):
+def test_categories_of_a_text_column_stay_as_they_are_spelled(tmp_path):
     codes = ["01", "2", "3a"] * 4
     train = write(tmp_path, "code,y\n" + "".join(f"{c},{i / 3}\n" for i, c in enumerate(codes)))
     schema = infer_schema(read_table(train), "y")
-    assert schema.columns[0].categories == ("1", "2", "3a")
-    encoded = schema.encode_inputs(read_table(write(tmp_path, "code\n01\n2.0\n", "new.csv")))
-    np.testing.assert_array_equal(encoded.x, np.eye(3)[:2])
+    assert schema.columns[0].categories == ("01", "2", "3a")
+    encoded = schema.encode_inputs(read_table(write(tmp_path, "code\n01\n2\n1\n2.0\n", "new.csv"), **schema.reading))
+    np.testing.assert_array_equal(encoded.x[:2], np.eye(3)[:2])
+    assert encoded.unseen == {"code": {"1": 1, "2.0": 1}}
 
 
 # The target

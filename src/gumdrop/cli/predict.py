@@ -106,8 +106,8 @@ def _predict_whole(
     from gumdrop.tables.prediction import predict_frame, written_table
     from gumdrop.tables.reading.table import read_table
 
-    read = read_table(table, **model.reading)
-    predicted = predict_frame(model, read.frame, settings)
+    read = read_table(table, **model.reading, spelled=settings.keep)
+    predicted = predict_frame(model, read.frame, settings, spelled=read.spelled)
     predicted.frame.insert(0, "row", range(1, len(predicted.frame) + 1))
     if path is not None:
         with written_table(path) as write:

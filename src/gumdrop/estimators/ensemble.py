@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import numpy as np
 import torch
 from numpy.typing import ArrayLike
-from scipy.sparse import issparse
 from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
@@ -26,7 +25,8 @@ from gumdrop.estimators.rows import (
     checked_weights,
     dense,
     held_together,
-    moments,
+    input_moments,
+    standardised,
     validated,
 )
 from gumdrop.layers import PiecewiseLinear
@@ -226,7 +226,7 @@ class ConcreteDropoutEnsemble(ConformalEstimator, BaseEstimator):
         self._check_settings()
         device = torch.device(self.device or "cpu")
         seed = process_group().from_first(self._drawn_seed)
-        self._center, self._scale = moments(rows.x, rows.indices, rows.weights)
+        self._center, self._scale = input_moments(rows.x, rows.indices, rows.weights)
         x = StandardisedRows(rows.x, rows.indices, self._center, self._scale)
         weights = None if (rows.weights == 1).all() else torch.from_numpy(rows.weights)
         groups = None if rows.together is None else torch.from_numpy(rows.together)
@@ -286,7 +286,7 @@ class ConcreteDropoutEnsemble(ConformalEstimator, BaseEstimator):
 
     def _draw(self, X: Any) -> Any:
         """Predict validated rows, dense or sparse, in the units of the networks."""
-        x = torch.from_numpy(((X.toarray() if issparse(X) else X) - self._center) / self._scale)
+        x = torch.from_numpy(standardised(self, X, self._center, self._scale))
         device = next(self.ensemble_.parameters()).device
         prediction = self.ensemble_.predict(x.to(device), num_samples=self.n_mc_samples, seed=self._seed)
         return replace(prediction, levels=tuple(self.levels_)) if self.conformal else prediction

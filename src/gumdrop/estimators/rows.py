@@ -1,5 +1,6 @@
 """Rows of a data set as networks see them: each once, in an order of their own, standardised; and never copied."""
 
+import warnings
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -12,6 +13,8 @@ from torch import Tensor
 
 from gumdrop.ensembles.folds import time_blocks
 from gumdrop.ensembles.rows import MIN_ROWS
+from gumdrop.machine.recording import is_constant
+from gumdrop.tables.errors import listed
 from gumdrop.training import RowSource
 
 MOST_DENSE = 2**27
@@ -132,6 +135,31 @@ def moments(values: np.ndarray, indices: np.ndarray, weights: np.ndarray) -> tup
         square += weights[part] @ (values[indices[part]] - mean) ** 2
     std = np.sqrt(square / weights.sum())
     return mean, np.where(std > 1e-12 * np.abs(mean), std, 1.0)
+
+
+def input_moments(values: np.ndarray, indices: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Moments of inputs; a column that never varies has an infinite deviation, so that no value of it has an effect."""
+    mean, std = moments(values, indices, weights)
+    least = most = values[indices[0]]
+    for part in chunks(len(indices)):
+        rows = values[indices[part]]
+        least, most = np.minimum(least, rows.min(0)), np.maximum(most, rows.max(0))
+    flat = is_constant(least, most)
+    return np.where(flat, least, mean), np.where(flat, np.inf, std)
+
+
+def standardised(estimator: Any, X: Any, center: np.ndarray, scale: np.ndarray) -> np.ndarray:
+    """Standardise validated rows, dense or sparse; warn where a column differs that never varied in training."""
+    values = X.toarray() if issparse(X) else X
+    changed = np.isinf(scale) & ~is_constant(center, values).all(0)
+    if changed.any():
+        names = getattr(estimator, "feature_names_in_", np.arange(len(changed)))[changed].tolist()
+        those = listed([repr(name) for name in names])
+        warnings.warn(
+            f"`X` differs from training in columns that never varied there, {those}: that has no effect on predictions",
+            stacklevel=2,
+        )
+    return np.asarray((values - center) / scale)
 
 
 def held_together(groups: Any, times: Any, weights: np.ndarray) -> np.ndarray | None:

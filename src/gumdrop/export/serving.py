@@ -9,8 +9,9 @@ import csv
 import json
 import re
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from datetime import UTC, date, datetime, timedelta
+from fractions import Fraction
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -25,8 +26,7 @@ MISSING_WORDS = {
 }
 # fmt: on
 """How tables spell a missing cell, as training read them."""
-_INTEGER = re.compile(r"[+-]?\d{1,300}(\.0*)?")
-_DECIMAL = re.compile(r"[+-]?\d*\.\d+")
+_PLAIN = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,3})?", re.ASCII)
 _MIDNIGHT = re.compile(r"^(\d{4}-\d\d-\d\d) 00:00:00$")
 _YES_NO = ({"true", "false"}, {"yes", "no"}, {"y", "n"}, {"t", "f"})
 _SPACES = re.compile(r"[\s'’]")
@@ -148,7 +148,7 @@ def _code(column: Mapping[str, Any], row: Mapping[str, Any], schema: Mapping[str
     if text in MISSING_WORDS or (text == "NaT" and kind == "date"):
         return float("nan")
     if kind == "category":
-        return _place(column["categories"], text)
+        return _place(column["categories"], text if isinstance(value, str) else text.removesuffix(".0"))
     try:
         if kind == "date":
             return _days(text, column["order"])
@@ -167,15 +167,24 @@ def _code(column: Mapping[str, Any], row: Mapping[str, Any], schema: Mapping[str
     return number
 
 
-def _place(categories: Sequence[str], text: str) -> float:
-    """Find a label among the categories; yes and no count however they are capitalised."""
-    label = _label(text)
-    folded = [category.casefold() for category in categories]
-    if any({*folded} - {""} <= words for words in _YES_NO):
-        label, categories = label.casefold(), folded
-    if label not in categories:
-        label = "(others)"  # the category of rare labels, where a column has one
-    return float(categories.index(label)) if label in categories else -1.0
+def _place(categories: Sequence[str], label: str) -> float:
+    """Find a label among the categories: the one that is spelled so, else the only one that means the same."""
+    if label in categories:
+        return float(categories.index(label))
+    meaning = _meaning({*categories} - {"", "(others)"})
+    alike = [i for i, category in enumerate(categories) if meaning(category) == meaning(label)]
+    if len(alike) == 1:
+        return float(alike[0])
+    return float(categories.index("(others)")) if "(others)" in categories else -1.0  # the category of rare labels
+
+
+def _meaning(known: Collection[str]) -> Callable[[str], object]:
+    """Find what makes two spellings one label: yes and no in any capitals, a number, or a day and its midnight."""
+    if any({label.casefold() for label in known} <= words for words in _YES_NO):
+        return str.casefold
+    if all(map(_PLAIN.fullmatch, known)):
+        return lambda label: Fraction(label) if _PLAIN.fullmatch(label) else label
+    return lambda label: _MIDNIGHT.sub(r"\1", label)
 
 
 def _days(text: str, order: str) -> float:
@@ -228,14 +237,6 @@ def _number(text: str, unit: str, decimal: str | None) -> float:
     elif decimal == "," and "." in text:
         raise ValueError(text)
     return float(text)
-
-
-def _label(text: str) -> str:
-    """Spell 1, 1.0 and 01 alike, as training did, and a day as its midnight."""
-    text = _MIDNIGHT.sub(r"\1", text)
-    if _INTEGER.fullmatch(text):
-        return str(int(text.split(".")[0]))
-    return repr(float(text)) if _DECIMAL.fullmatch(text) else text
 
 
 def read_rows(file: TextIO) -> list[dict[str, str]]:

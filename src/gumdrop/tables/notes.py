@@ -13,7 +13,7 @@ from gumdrop.machine.numerals import cell
 from gumdrop.tables.cells import drawn_if_missing
 from gumdrop.tables.errors import MEND, MISSING, listed
 from gumdrop.tables.reading.spelling import plain_numbers
-from gumdrop.tables.schema.cells import OTHERS, drop_it, ends_of, is_yes_no, labels_of, numbers_of
+from gumdrop.tables.schema.cells import OTHERS, drop_it, ends_of, labels_of, numbers_of, spelled_alike
 from gumdrop.tables.schema.columns import CategoryColumn, Column, MeasuredColumn
 from gumdrop.tables.schema.schema import Encoded, TableSchema
 
@@ -36,7 +36,7 @@ def table_notes(
     elif regression:
         notes = far_off(target.name, numbers_of(target.name, goal), rows)
     else:
-        notes = commonest(target.name, goal)
+        notes = [*commonest(target.name, goal), *_on_spellings(target.name, labels_of(goal), target.classes)]
     flat = _flat(frame, schema)
     notes += _on_flat(frame, flat)
     for column in schema.columns:
@@ -58,18 +58,32 @@ def table_notes(
             notes.append(f"'{column.name}' is read as {column.cycle}: a number in order, and a place on the cycle")
         elif OTHERS in column.categories:
             notes.append(others_note(column.name, cells, column.categories))
-        elif not is_yes_no(column.categories):
-            folded = pd.Series(column.categories).groupby(lambda i, c=column: c.categories[i].casefold()).agg(list)
-            for alike in folded[folded.map(len) > 1]:
-                words = " and ".join(map(repr, alike))
-                notes.append(f"'{column.name}' has {words}, which count as different; spell them alike if they are not")
+        else:
+            notes += _on_spellings(column.name, labels_of(cells), column.categories)
+    return notes
+
+
+def _on_spellings(name: str, labels: Sequence[str], categories: Sequence[str]) -> list[str]:
+    """Name spellings of one number that were joined, and categories that only their spelling tells apart."""
+    joined = {each for each in labels if each not in categories}
+    sets = spelled_alike(categories), [each for each in spelled_alike(labels) if joined & {*each}]
+    apart, one = ([" and ".join(map(repr, alike)) for alike in each] for each in sets)
+    more = {len(each): f", and {len(each) - 3} more such" for each in (apart, one) if len(each) > 3}
+    notes = []
+    if apart:
+        these = "; ".join(apart[:3]) + more.get(len(apart), "")
+        notes.append(f"'{name}' has {these}, which count as different; spell them alike if they are not")
+    if one:
+        notes.append(
+            f"'{name}' has {'; '.join(one[:3]) + more.get(len(one), '')}, which are one number and count as one"
+        )
     return notes
 
 
 def _flat(frame: pd.DataFrame, schema: TableSchema) -> dict[str, str]:
     """Find the columns that networks see as one value, and that value: float64 may not tell large integers apart."""
     measured = {c.name: c for c in schema.columns if isinstance(c, MeasuredColumn)}
-    flat = {name: column.rounded(column.least) for name, column in measured.items() if column.least == column.most}
+    flat = {name: column.rounded(column.least) for name, column in measured.items() if column.constant is not None}
     rest = (name for name in schema.names if name not in measured)
     return flat | {name: "" for name in rest if frame[name].nunique(dropna=False) == 1}
 
@@ -137,12 +151,14 @@ def others_note(name: str, column: pd.Series, categories: tuple[str, ...]) -> st
     )
 
 
-def without_target(num_known: int, num_rows: int, target: str) -> list[str]:
-    """Say how many rows of a table have no target, if some have none."""
+def without_target(num_known: int, num_rows: int, target: str, words: Sequence[str] = ()) -> list[str]:
+    """Say how many rows of a table have no target, if some have none, and which words stand there for none."""
     missing = num_rows - num_known
     if not missing:
         return []
-    return [f"{missing:,} of {num_rows:,} rows have no '{target}' (blank, NA, None and the like) and are left out"]
+    here = f", here {listed(list(map(repr, words)))}" if words else ""
+    what = f"(blank, NA, None and the like{here}) and are left out"
+    return [f"{missing:,} of {num_rows:,} rows have no '{target}' {what}"]
 
 
 def extra_notes(schema: TableSchema, columns: list[str], keep: Sequence[str]) -> list[str]:
@@ -180,6 +196,9 @@ def encoding_notes(schema: TableSchema, encoded: Encoded, donors: Tensor | None 
         ),
         *notes,
         *_few([_outside_note(columns[name], n) for name, n in encoded.outside.items()], "with values far outside"),
+        *_few(
+            [_changed_note(columns[name], n) for name, n in encoded.changed.items()], "that never varied in training"
+        ),
     ]
 
 
@@ -189,7 +208,9 @@ def _few(notes: list[str], what: str) -> list[str]:
 
 
 def _missing_note(column: Column, count: int, drawn: bool, trains: bool) -> str:
-    if drawn:
+    if column.constant is not None:
+        how = "of no effect, as training had one value"
+    elif drawn:
         how = DRAWN
     elif isinstance(column, CategoryColumn):
         how = (
@@ -205,6 +226,14 @@ def _outside_note(column: MeasuredColumn, count: int) -> str:
     return (
         f"{_counted(count, 'value')} of '{column.name}' {'is' if count == 1 else 'are'} far outside the training range "
         f"({least} to {most}): training had no such value"
+    )
+
+
+def _changed_note(column: Column, count: int) -> str:
+    value = repr(column.categories[0]) if isinstance(column, CategoryColumn) else column.axis.words(column.least)
+    return (
+        f"'{column.name}' was {value} in all rows of training and is another in {_counted(count, 'row')}: that has no "
+        "effect on predictions"
     )
 
 

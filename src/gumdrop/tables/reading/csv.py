@@ -1,7 +1,9 @@
 """Read a table from a CSV file, with the numbers as they are spelled there."""
 
+import contextlib
 import csv
 import re
+import warnings
 from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -151,6 +153,7 @@ def _with_numbers(
 
 
 def _parse(source: Path | bytes, separator: str, names: list[str], **options: Any) -> pd.DataFrame:
+    how: dict[str, Any] = {"skipinitialspace": True, "na_values": MISSING_SPELLINGS} | options
     with opened(source) as file:
         frame: pd.DataFrame = pd.read_csv(
             file,
@@ -158,11 +161,24 @@ def _parse(source: Path | bytes, separator: str, names: list[str], **options: An
             header=0,
             names=names,
             index_col=False,
-            skipinitialspace=True,
-            na_values=MISSING_SPELLINGS,
             low_memory=False,  # one type per column, not one per chunk of it
-            **options,
+            **how,
         )
+    return frame
+
+
+def verbatim(source: Path | bytes, columns: Collection[str]) -> pd.DataFrame:
+    """Read some columns as texts, as they stand in the file: with the blanks around them, and words for missing."""
+    separator, names = csv_header(source)
+    wanted = [name for name in names if name in columns]
+    options: dict[str, Any] = {"usecols": wanted, "dtype": str, "na_filter": False}
+    frame = _parse(source, separator, names, **options)[wanted]
+    with contextlib.suppress(pd.errors.ParserError), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        exact = _parse(source, separator, names, **options, skipinitialspace=False)
+        for name in wanted if len(exact) == len(frame) else ():  # quotes after a blank count only where that is skipped
+            same = exact[name].str.lstrip() == frame[name].str.lstrip()
+            frame[name] = exact[name].where(same, frame[name])
     return frame
 
 

@@ -1,8 +1,9 @@
 """Cells as people spell them: what is missing, and numbers with decimal commas, thousands marks, currencies, units."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
+from fractions import Fraction
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -19,13 +20,26 @@ PANDAS_SPELLINGS = "NA NaN nan N/A n/a NULL null None <NA> -NaN -nan #N/A #NA #N
 _MISSING = {MISSING, *MISSING_SPELLINGS, *(each.replace("|", " ") for each in PANDAS_SPELLINGS.split())}
 
 
-def tidy(frame: pd.DataFrame) -> pd.DataFrame:
-    """Take blanks from around texts, and those that say that they are missing for missing."""
+_PLAIN = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,3})?", re.ASCII)
+
+
+def exact_number(text: str) -> Fraction | None:
+    """Return the number that a text spells as programs do, exactly; None if it spells none.
+
+    Example:
+        >>> exact_number("1E3") == exact_number("01000") == exact_number("1000.0"), exact_number("A1")
+        (True, None)
+    """
+    return Fraction(text) if _PLAIN.fullmatch(text) else None
+
+
+def tidy(frame: pd.DataFrame, labels: Collection[str] = ()) -> pd.DataFrame:
+    """Take blanks from around texts, and those that say that they are missing for missing, of labels blank ones."""
     for name in [name for name, dtype in zip(frame.columns, frame.dtypes, strict=True) if dtype.kind == "O"]:
         if frame[name].dtype == object or pd.api.types.is_string_dtype(frame[name]):
             if all(isinstance(value, str) for value in frame[name].dropna().unique()):
                 text = frame[name].str.strip()
-                frame[name] = text.mask(text.isin(_MISSING))
+                frame[name] = text.mask(text.isin({MISSING} if name in labels else _MISSING))
     return frame
 
 

@@ -1,14 +1,13 @@
 """Read a table from a file, from standard input or from memory, and refuse one that is no table, in words that help."""
 
 import csv
-import hashlib
 import io
 import os
 import re
 import sys
 import zlib
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +15,10 @@ import numpy as np
 import pandas as pd
 
 from gumdrop.tables.errors import STDIN, TableError, check_unique
-from gumdrop.tables.reading.csv import PADDED, Marks, read_again, read_csv, read_marks, with_comma
+from gumdrop.tables.reading.csv import read_csv, read_marks, verbatim
+from gumdrop.tables.reading.frame import frame_sha256, is_kept, named, read_frame, spelled_cells
 from gumdrop.tables.reading.source import PARQUET, ZIP, check_file, first_bytes, sha256
-from gumdrop.tables.reading.spelling import Decimal, Mark, plain_numbers, tidy
+from gumdrop.tables.reading.spelling import Decimal, Mark, tidy
 
 FRAME = "data frame"
 """What messages and results call a table that is no file."""
@@ -30,87 +30,14 @@ LABELS_NOTE = "the row labels that pandas wrote are left out, as they have no na
 STANDARD_INPUT = "standard input"
 
 
-def read_frame(
-    table: object,
-    decimal: Decimal | None = None,
-    words: Collection[str] = (),
-    known: Mapping[str, Mark] | None = None,
-) -> tuple[pd.DataFrame, Marks, list[str]]:
-    """Read a data frame, as `read_csv` reads its file; the frame itself is left as it is."""
-    frame = pd.DataFrame(_pandas(table)).reset_index(drop=True)
-    names = [str(name).strip() or f"Unnamed: {i}" for i, name in enumerate(frame.columns)]
-    check_unique(names)
-    if frame.empty:
-        raise TableError("the data frame has no rows or no columns")
-    if names != list(frame.columns):
-        frame.columns = pd.Index(names)
-    texts = [name for name, dtype in zip(names, frame.dtypes, strict=True) if not _is_kept(dtype)]
-    for name in texts:
-        frame[name] = frame[name].astype(object).map(str, na_action="ignore")
-    frame = tidy(frame)
-    texts, padded = [name for name in texts if name not in words], []
-    spelled = frame[texts]
-    for name in texts:
-        values, bad = plain_numbers(frame[name])
-        if not bad.any():
-            padded += [name] * bool(frame[name].str.fullmatch(PADDED).any())
-            frame[name] = values
-    floats = [name for name in texts if frame[name].dtype == float]
-    frame, marks = read_marks(frame, [name for name in texts if name not in floats], decimal, known)
-    frame, marks = read_again(frame, spelled[with_comma(floats, marks, known)], marks, known)
-    return frame, marks, padded
-
-
 def read_commas(frame: pd.DataFrame, known: Mapping[str, Mark] | None) -> pd.DataFrame:
     """Read texts of Parquet and Arrow as numbers where those of training had a decimal comma."""
     commas = [name for name, mark in (known or {}).items() if mark.decimal == "," and name in frame.columns]
-    return read_marks(frame, [name for name in commas if not _is_kept(frame[name].dtype)], ",", known)[0]
-
-
-def declared_categories(table: object) -> list[str]:
-    """Columns of numbers that a frame of pandas says are categories."""
-    if not isinstance(table, pd.DataFrame):
-        return []
-    kinds = {str(name).strip(): dtype for name, dtype in table.dtypes.items()}
-    of_pandas = {name: dtype.categories for name, dtype in kinds.items() if isinstance(dtype, pd.CategoricalDtype)}
-    return [name for name, categories in of_pandas.items() if pd.api.types.is_numeric_dtype(categories)]
-
-
-def _pandas(table: object) -> pd.DataFrame:
-    if isinstance(table, pd.DataFrame):
-        return table
-    if isinstance(table, Mapping):
-        try:
-            return pd.DataFrame(table)
-        except ValueError as error:
-            raise TableError(
-                f"the dict of columns cannot be read ({error}): give each column as a list, of one cell for one row, "
-                "and all of the same length"
-            ) from error
-    if hasattr(table, "to_pandas"):
-        frame: pd.DataFrame = table.to_pandas()
-        return frame
-    raise TypeError(
-        f"`table` must be a file, a data frame of pandas, polars or Arrow, or a dict of columns, got "
-        f"{type(table).__name__}: name its columns, as in pd.DataFrame(rows, columns=[...])"
-    )
-
-
-def _is_kept(dtype: Any) -> bool:
-    """Whether cells are numbers or dates as they are; all else is known by its spelling, as in a file."""
-    is_real = not pd.api.types.is_bool_dtype(dtype) and not pd.api.types.is_complex_dtype(dtype)
-    numeric, dense = pd.api.types.is_numeric_dtype(dtype) and is_real, not isinstance(dtype, pd.SparseDtype)
-    return dense and (numeric or pd.api.types.is_datetime64_any_dtype(dtype))
-
-
-def frame_sha256(frame: pd.DataFrame) -> str:
-    """Checksum of the names and the cells of a frame that `read_frame` gave."""
-    cells = pd.util.hash_pandas_object(frame, index=False).to_numpy()
-    return hashlib.sha256("\n".join(frame.columns).encode() + cells.tobytes()).hexdigest()
+    return read_marks(frame, [name for name in commas if not is_kept(frame[name].dtype)], ",", known)[0]
 
 
 def read_parquet(source: Path | bytes, name: str) -> tuple[pd.DataFrame, list[str]]:
-    """Read a Parquet file."""
+    """Read a Parquet file, with its texts as they are."""
     try:
         import pyarrow.parquet as pq
     except ModuleNotFoundError as error:
@@ -133,7 +60,7 @@ def read_parquet(source: Path | bytes, name: str) -> tuple[pd.DataFrame, list[st
         held = frame[column].dtype == object and frame[column].map(pd.api.types.is_list_like)
         if np.any(held):  # lists become texts, which are refused where the column is used
             frame[column] = frame[column].map(str, na_action="ignore")
-    return tidy(frame), notes
+    return frame, notes
 
 
 def _columns_of(file: Any, name: str) -> pd.DataFrame:
@@ -190,6 +117,18 @@ class Table:
     """Columns of numbers that are written with leading zeros, as those are that are names."""
     marks: dict[str, Mark] = field(default_factory=dict)
     """How the numbers of columns are written that have a decimal mark or a unit."""
+    spelled: pd.DataFrame = field(default_factory=pd.DataFrame)
+    """Columns that were asked for as they stand in the table."""
+    typed: bool = True
+    """Whether missing cells differ from all texts, as in a data frame and in Parquet."""
+
+    def with_labels(self, name: str) -> "Table":
+        """Read a column again as labels, which are spelled as in the table; in what is typed each text is one."""
+        cells = self.spelled.get(name)
+        if cells is None or is_kept(cells.dtype):
+            return self
+        labels = tidy(spelled_cells(cells).to_frame(), [name] if self.typed else [])
+        return replace(self, frame=self.frame.assign(**{name: labels[name]}))
 
 
 def read_table(
@@ -198,6 +137,8 @@ def read_table(
     decimal: Decimal | None = None,
     words: Collection[str] = (),
     known: Mapping[str, Mark] | None = None,
+    labels: Collection[str] = (),
+    spelled: Collection[str] = (),
 ) -> Table:
     """Read a table from a CSV file, plain or gzipped, from a Parquet file, from standard input, or from a data frame.
 
@@ -215,6 +156,9 @@ def read_table(
             the other columns, where these agree.
         words: Columns that stay as they are spelled, though all of their cells may look like numbers.
         known: How columns of numbers were written in training: another decimal mark or unit is refused.
+        labels: Columns of classes, which stay as they are spelled; in a data frame and in Parquet only cells without a
+            text are missing there.
+        spelled: Columns that are given beside as they stand in the table.
 
     Returns:
         The table.
@@ -231,8 +175,9 @@ def read_table(
         {'size': 'int64', 'price': 'float64'}
     """
     if not isinstance(path, str | os.PathLike):
-        frame, marks, padded = read_frame(path, decimal, words, known)
-        return Table(frame, marks.decimal, marks.notes, frame_sha256(frame), padded, marks.columns)
+        frame, marks, padded = read_frame(path, decimal, words, known, labels)
+        beside = _some(named(path), spelled) if spelled else pd.DataFrame()
+        return Table(frame, marks.decimal, marks.notes, frame_sha256(frame), padded, marks.columns, beside)
     name = STANDARD_INPUT if str(path) == STDIN else str(path)
     source = sys.stdin.buffer.read() if str(path) == STDIN else Path(path)
     if isinstance(source, Path):
@@ -243,9 +188,11 @@ def read_table(
             raise TableError(f"{name} is a spreadsheet or a zip archive: save it as CSV (UTF-8) and try again")
         if start.startswith(PARQUET):
             frame, notes = read_parquet(source, name)
-            return Table(read_commas(frame, known), None, notes, sha256(source))
-        frame, marks, padded = read_csv(source, name, decimal, words, known)
-        return Table(frame, marks.decimal, marks.notes, sha256(source), padded, marks.columns)
+            beside = _some(frame, spelled)
+            return Table(read_commas(tidy(frame, labels), known), None, notes, sha256(source), spelled=beside)
+        frame, marks, padded = read_csv(source, name, decimal, {*words, *labels}, known)
+        beside = verbatim(source, spelled) if spelled else pd.DataFrame()
+        return Table(frame, marks.decimal, marks.notes, sha256(source), padded, marks.columns, beside, typed=False)
     except UnicodeError as error:
         code = "utf-16" if start[:2] in {b"\xff\xfe", b"\xfe\xff"} else "latin1"
         raise TableError(
@@ -254,6 +201,10 @@ def read_table(
         ) from error
     except (csv.Error, pd.errors.ParserError, OSError, EOFError, zlib.error) as error:
         raise TableError(f"{name} cannot be read ({error}): save it as CSV again") from error
+
+
+def _some(frame: pd.DataFrame, names: Collection[str]) -> pd.DataFrame:
+    return frame[[name for name in frame.columns if name in names]].copy()
 
 
 def read_rows(path: object, **reading: Any) -> pd.DataFrame:

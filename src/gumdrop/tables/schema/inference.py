@@ -4,7 +4,6 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -12,7 +11,7 @@ import pandas as pd
 from gumdrop.machine.recording import atoms_of, stand_ins, stays_positive, steps_of
 from gumdrop.tables.errors import MISSING, TableError, check_present, check_unique
 from gumdrop.tables.reading.declared import Reading
-from gumdrop.tables.reading.spelling import plain_numbers, spelled_numbers, spelling_of
+from gumdrop.tables.reading.spelling import exact_number, plain_numbers, spelled_numbers, spelling_of
 from gumdrop.tables.reading.times import YEARS, Order, cycle_of, order_of
 from gumdrop.tables.schema.cells import (
     OTHERS,
@@ -22,10 +21,11 @@ from gumdrop.tables.schema.cells import (
     drop_it,
     ends_of,
     in_one_message,
-    is_yes_no,
+    index_labels,
     labels_of,
     numbers_of,
     refuse,
+    spelled_alike,
 )
 from gumdrop.tables.schema.columns import CategoryColumn, Column, MeasuredColumn
 from gumdrop.tables.schema.schema import TableSchema, Target, Task
@@ -101,7 +101,10 @@ def _renewed(column: Column, cells: pd.Series) -> Column:
     if isinstance(column, MeasuredColumn):
         return column.fitted(cells)
     labels = labels_of(cells)
-    return replace(column, categories=common(labels) if OTHERS in column.categories else ordered(labels))
+    if OTHERS in column.categories:
+        return replace(column, categories=common(labels))
+    present = {*index_labels(labels, column.categories).tolist()}
+    return replace(column, categories=tuple(each for i, each in enumerate(column.categories) if i in present))
 
 
 def _infer_column(name: str, column: pd.Series, reading: Reading) -> Column:
@@ -117,7 +120,7 @@ def _infer_column(name: str, column: pd.Series, reading: Reading) -> Column:
         refuse(name, column, outside, "no day of the calendar from {} to {}".format(*YEARS))
     elif (cycle := cycle_of(column)) is not None:
         result = MeasuredColumn(name=name, kind="cycle", cycle=cycle)
-    elif _is_text(column):
+    elif is_words(column):
         return CategoryColumn(name, categories_of(name, column))
     else:
         result = MeasuredColumn(name=name, kind="number")
@@ -138,12 +141,12 @@ def _infer_target(name: str, column: pd.Series, task: Task | None) -> Target:
     check_no_missing(name, column)
     if not pd.api.types.is_numeric_dtype(column) and order_of(column) is not None:
         raise TableError(f"target {name!r} holds dates: turn them into a number, such as days, or choose another")
-    if _is_text(column) and task != "regression":
-        classes = categories_of(name, column, is_target=True)
+    is_text = is_words(column)
+    if is_text and task != "regression":
+        classes = categories_of(name, column, is_target=True, are_names=task == "classification")
+    elif not is_class(column, task):
+        return _number_target(name, numbers_of(name, column))
     else:
-        values = numbers_of(name, column)
-        if (task or _task_of(values)) == "regression":
-            return _number_target(name, values)
         classes = ordered(labels_of(column))
         if len(classes) > max(FEW_DISTINCT, len(column) // 2):
             raise TableError(f"target {name!r} has {len(classes)} different numbers: use `--task regression`")
@@ -163,10 +166,10 @@ def _sought(target: Target, cells: pd.Series, given: str | None) -> str:
     if given is None:
         words = [label for label in target.classes if label.casefold() in YES]
         return words[0] if len(words) == 1 else min(target.classes, key=labels.count)
-    (label,) = labels_of(pd.Series([given]))
-    if label not in target.classes:
+    place = int(index_labels(labels_of(pd.Series([given])), target.classes)[0])
+    if place < 0:
         raise TableError(f"--positive {given} is no class of {target.name!r}: name {' or '.join(target.classes)}")
-    return label
+    return target.classes[place]
 
 
 def _number_target(name: str, values: np.ndarray, where: str = "every row") -> Target:
@@ -202,14 +205,18 @@ def _spread(name: str, values: np.ndarray, where: str) -> float:
     return std
 
 
-def _task_of(values: np.ndarray) -> Task:
-    distinct = np.unique(values)
-    first, k = distinct[0], len(distinct)
-    codes = 1 < k <= FEW_DISTINCT and first in {0, 1} and bool(np.all(distinct == first + np.arange(k)))
-    return "classification" if codes or k == 2 else "regression"
+def is_class(column: pd.Series, task: Task | None) -> bool:
+    """Whether the cells of a target are classes: by the task, or since they are texts, two numbers, or codes."""
+    if task is not None or is_words(column):
+        return task != "regression"
+    distinct = np.unique(plain_numbers(column.dropna())[0])
+    k = len(distinct)
+    codes = 1 < k <= FEW_DISTINCT and distinct[0] in {0, 1} and bool(np.all(distinct == distinct[0] + np.arange(k)))
+    return codes or k == 2
 
 
-def _is_text(column: pd.Series) -> bool:
+def is_words(column: pd.Series) -> bool:
+    """Whether some cell of a column is no number."""
     return bool(plain_numbers(column)[1].any())
 
 
@@ -229,7 +236,16 @@ def categories_of(name: str, column: pd.Series, *, is_target: bool = False, are_
             f"column {name!r} has {k} different texts in {filled} rows, {example} (an identifier or free "
             f"text?): group them into fewer categories or {way_out}"
         )
-    return ordered(labels)
+    return ordered(_joined(labels) if are_names and not is_target else labels)
+
+
+def _joined(labels: list[str]) -> list[str]:
+    """Take all spellings of one number for the commonest, where all labels are numbers."""
+    if any(exact_number(label) is None for label in {*labels} - {MISSING}):
+        return labels
+    often = Counter(labels)
+    joined = {each: max(alike, key=often.__getitem__) for alike in spelled_alike(labels) for each in alike}
+    return [joined.get(label, label) for label in labels]
 
 
 def _refuse_numbers(name: str, column: pd.Series, distinct: list[str], way_out: str) -> None:
@@ -265,12 +281,10 @@ def common(labels: Iterable[str]) -> tuple[str, ...]:
 
 
 def ordered(labels: Iterable[str]) -> tuple[str, ...]:
-    """The distinct labels in order: numbers by size, of Yes and YES the commoner one, an empty one last."""
-    counts = pd.Series(list(labels), dtype=object).value_counts(sort=True)
-    distinct: set[Any] = set(counts.index)
-    if is_yes_no(distinct):  # of Yes and YES the commoner one
-        distinct = set({label.casefold(): label for label in reversed(counts.index)}.values())
+    """The distinct labels in order: numbers by size, an empty one last."""
+    distinct = {*labels}
     present = sorted(distinct - {MISSING})
-    if not plain_numbers(pd.Series(present, dtype=object))[1].any():
-        present.sort(key=float)
+    numbers = [exact_number(label) for label in present]
+    if None not in numbers:
+        present = [label for _, label in sorted(zip(numbers, present, strict=True))]
     return (*present, *(distinct & {MISSING}))

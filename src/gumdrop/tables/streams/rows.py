@@ -133,7 +133,7 @@ def open_stream(
     path: Path, target: str, *, drop: Sequence[str] = (), categories: Sequence[str] = (), seed: int = 0
 ) -> StreamedTable:
     """Read a table once, in pieces."""
-    stream = TableStream(path)
+    stream = TableStream(path, [target])
     summary = survey(stream, target, drop=drop, categories=categories, sample_rows=SAMPLE_ROWS, seed=seed)
     if summary.num_known < 10:
         raise TableError(

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from gumdrop.machine.recording import is_constant
 from gumdrop.tables.errors import check_present
 from gumdrop.tables.reading.times import order_of
 from gumdrop.tables.schema.cells import numbers_of
@@ -59,9 +60,14 @@ class Moments:
         return Moments(count, mean, squares, min(self.least, other.least), max(self.most, other.most))
 
     @property
+    def is_constant(self) -> bool:
+        """Whether all numbers are the same."""
+        return bool(is_constant(self.least, self.most))
+
+    @property
     def statistics(self) -> dict[str, float]:
         """Mean, standard deviation (1 where all are the same) and range, by the names that a column has for them."""
-        std = math.sqrt(self.squares / self.count) if self.least < self.most else 1.0
+        std = 1.0 if self.is_constant else math.sqrt(self.squares / self.count)
         return {"mean": self.mean, "std": std, "least": self.least, "most": self.most}
 
 

@@ -148,21 +148,54 @@ def test_a_prediction_during_a_refit_is_of_one_fit(estimator, targets, monkeypat
         assert not np.array_equal(getattr(model, method)(X), expected)
 
 
+def through_skops(model):
+    io = pytest.importorskip("skops.io")
+    contents = io.dumps(model)
+    types = io.get_untrusted_types(data=contents)
+    assert all(name.startswith("gumdrop.") for name in types)
+    return io.loads(contents, trusted=types)
+
+
 @BOTH
-def test_copies_pickles_and_clones_of_a_fit(estimator, targets) -> None:
-    chosen = QUICK | {"hidden_layer_sizes": None, "strength": None, "max_iter": 3}
+@pytest.mark.parametrize("copied", [copy.deepcopy, lambda model: pickle.loads(pickle.dumps(model)), through_skops])
+def test_copies_of_a_fit_are_that_fit_in_memory_of_their_own(estimator, targets, copied) -> None:
     frame = pd.DataFrame(X, columns=["u", "v"])
+    chosen = QUICK | {"hidden_layer_sizes": None, "strength": None, "max_iter": 3, "conformal": True}
     model = estimator(**chosen).fit(frame, targets[0])
-    states = [*model.ensemble_.state_dict().values()]
-    for other in (pickle.loads(pickle.dumps(model)), copy.deepcopy(model)):
-        np.testing.assert_array_equal(other.predict(frame), model.predict(frame))
-        np.testing.assert_array_equal(other.log_prob(frame, targets[0]), model.log_prob(frame, targets[0]))
-        assert (other.history_, other.strengths_) == (model.history_, model.strengths_)
-        assert other.feature_names_in_.tolist() == ["u", "v"]
-        assert str(other.ensemble_) == str(model.ensemble_)  # strengths and bins, too
-        for one, another in zip(states, other.ensemble_.state_dict().values(), strict=True):
-            assert one.dtype == another.dtype
-            assert torch.equal(one, another)
-            assert one.data_ptr() != another.data_ptr()
+    other = copied(model)
+    np.testing.assert_array_equal(other.predict(frame), model.predict(frame))
+    np.testing.assert_array_equal(other.log_prob(frame, targets[0]), model.log_prob(frame, targets[0]))
+    assert (other.history_, other.strengths_) == (model.history_, model.strengths_)
+    assert other.feature_names_in_.tolist() == ["u", "v"]
+    assert all(
+        torch.equal(one.central, another.central) for one, another in zip(other.levels_, model.levels_, strict=True)
+    )
+    assert str(other.ensemble_) == str(model.ensemble_)  # strengths and bins, too
+    states = (each.ensemble_.state_dict().values() for each in (model, other))
+    for one, another in zip(*states, strict=True):
+        assert one.dtype == another.dtype
+        assert torch.equal(one, another)
+        assert one.data_ptr() != another.data_ptr()
     with pytest.raises(NotFittedError):
         clone(model).predict(frame)
+
+
+@pytest.mark.parametrize("copied", [copy.deepcopy, through_skops])
+@pytest.mark.parametrize(
+    "targets",
+    [
+        np.stack(NUMBERS, 1),
+        np.where(X[:, 1] > 0.3, 0.0, np.exp(X[:, 0])),
+        np.floor(np.exp(2 * X[:, 0])),
+        np.rec.fromarrays([X[:, 1] > 0, np.exp(X[:, 0])], names="event,time"),
+    ],
+    ids=["several", "atoms", "counts", "known in part"],
+)
+def test_copies_of_targets_of_all_kinds_predict_and_grow_alike(copied, targets) -> None:
+    model = ConcreteDropoutRegressor(**QUICK).partial_fit(X[:30], targets[:30])
+    other = copied(model)
+    for grown in (False, True):
+        if grown:
+            model, other = (each.partial_fit(X[30:], targets[30:]) for each in (model, other))
+        np.testing.assert_array_equal(other.predict_quantiles(X), model.predict_quantiles(X))
+        np.testing.assert_array_equal(other.sample_y(X, 3), model.sample_y(X, 3))

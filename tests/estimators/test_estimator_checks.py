@@ -90,6 +90,21 @@ def test_columns_in_which_networks_see_what_there_is_are_taken(column) -> None:
     assert model.score(np.stack([X[:, 0], column], 1), Y) > 0.5
 
 
+@pytest.mark.parametrize("cell", [1e300, -1.7e308])
+def test_new_inputs_beyond_all_squares_are_refused(cell) -> None:
+    frame = pd.DataFrame(X, columns=["size", "age"])
+    far = frame.assign(age=spoiled(X[:, 1], 3, cell))
+    for model in (
+        ConcreteDropoutRegressor(**SIMPLE).fit(frame, Y),
+        ConcreteDropoutClassifier(**SIMPLE).fit(frame, Y > 0),
+    ):
+        with pytest.raises(
+            ValueError, match=rf"column 'age' of `X` has {cell:g}, too far from all".replace("+", r"\+")
+        ):
+            model.predict_distribution(far)
+        assert np.isfinite(model.predict(frame.assign(age=spoiled(X[:, 1], 3, 1e100)))).all()
+
+
 # Weights
 
 

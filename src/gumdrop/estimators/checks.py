@@ -15,7 +15,7 @@ LIGHT, HEAVY, MOST_EQUAL = 0.2, 5.0, 1e6
 """Mean weight of a row that hardly counts equal rows: below the first, or above the second, or if weights are whole the
 third."""
 SPREADS = (1e-150, 1e150)
-"""Standard deviations of targets, whose squares float64 holds."""
+"""Numbers whose squares float64 holds, for standard deviations of targets and numbers of them."""
 FAR, FARTHEST = 1e9, 1e30
 """What a cell that hides all others must exceed to be told of, and to be refused: shares and kernels do it, too."""
 
@@ -116,7 +116,7 @@ def check_far_cells(
     standard = ((some - center) / scale).astype(np.float32)
     alike = standard == np.sort(standard, axis=0)[len(some) // 2]
     least, most = np.where(alike, some, np.inf).min(0), np.where(alike, some, -np.inf).max(0)
-    for each in np.flatnonzero((alike.mean(0) > 0.5) & (least < most) & np.isfinite(scale)):
+    for each in np.flatnonzero((alike.mean(0) > 0.5) & (least < most) & np.isfinite(scale)).tolist():
         distance = np.abs(values[indices, each] - center[each])
         row = indices[distance == distance.max()].min()
         if np.abs(value := values[row, each]) <= FAR:
@@ -128,3 +128,14 @@ def check_far_cells(
         if np.abs(value) > FARTHEST:
             raise ValueError(message)
         warn(message)
+
+
+def check_reach(x: Any, standard: np.ndarray, column: Callable[[int], str]) -> None:
+    """Refuse inputs to predict, (N, F), so many standard deviations from training that float64 holds no square."""
+    far = np.argwhere(~(np.abs(standard) <= SPREADS[1]))
+    if len(far):
+        row, position = far[0].tolist()
+        raise ValueError(
+            f"{column(position)} has {x[row, position]:g}, too far from all values seen in training: correct it or "
+            "leave the row out"
+        )

@@ -19,7 +19,7 @@ from torch import nn
 from gumdrop.ensembles import Architecture, EnsembleSettings, Rows, choose, fit
 from gumdrop.ensembles.fitting import STREAMED, fit_streamed_ensemble, stream_schedule
 from gumdrop.ensembles.rows import MIN_ROWS
-from gumdrop.estimators.checks import check_far_cells, checked, checked_weights, validated
+from gumdrop.estimators.checks import check_far_cells, check_reach, checked, checked_weights, validated
 from gumdrop.estimators.conformal import ConformalEstimator
 from gumdrop.estimators.learned import Columns, Learned
 from gumdrop.estimators.rows import DistinctRows, StandardisedRows, dense, held_together, moments
@@ -238,13 +238,13 @@ class ConcreteDropoutEnsemble(ConformalEstimator, BaseEstimator):
         groups = None if rows.together is None else torch.from_numpy(rows.together)
 
         def build(architecture: Architecture, encoding: PiecewiseLinear | None) -> nn.Module:
-            return targets.network(columns.count, architecture, encoding).to(device)
+            return targets.network(columns.width, architecture, encoding).to(device)
 
         data = build, Rows(x, torch.from_numpy(y), weights, groups), self._settings(seed), targets.likelihood
         options: Any = {"scale": scale, "progress": self.verbose}
         architecture = self._architecture() or choose(*data, **options)
         fitted = fit(*data, architecture=architecture, **options)
-        found = {"columns": columns, "center": center, "scale": spread, "targets": targets}
+        found: Any = {"columns": columns, "center": center, "scale": spread, "targets": targets}
         return Learned.of(fitted, architecture=architecture, seed=seed, **found)
 
     def _settings(self, seed: int) -> EnsembleSettings:
@@ -277,7 +277,10 @@ class ConcreteDropoutEnsemble(ConformalEstimator, BaseEstimator):
 
     def _draw(self, learned: Learned, X: Any) -> Any:
         """Predict validated rows, dense or sparse, in the units of the networks."""
-        x = torch.from_numpy(((X.toarray() if issparse(X) else X) - learned.center) / learned.scale)
+        with np.errstate(over="ignore"):
+            standard = ((X.toarray() if issparse(X) else X) - learned.center) / learned.scale
+        check_reach(X, standard, learned.columns.words)
+        x = torch.from_numpy(standard)
         device = next(learned.ensemble.parameters()).device
         prediction = learned.ensemble.predict(x.to(device), num_samples=self.n_mc_samples, seed=learned.seed)
         return replace(prediction, levels=learned.levels) if self.conformal else prediction

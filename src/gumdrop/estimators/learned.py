@@ -23,7 +23,7 @@ from gumdrop.training import EpochRecord
 class Columns(NamedTuple):
     """The columns of the inputs."""
 
-    count: int
+    width: int
     """Number of them."""
     names: np.ndarray | None
     """Their names, None where they have none of text."""
@@ -135,7 +135,7 @@ class LearnedEstimator:
     def n_features_in_(self) -> int:
         """Number of columns."""
         check_is_fitted(self)
-        return self._learned.columns.count
+        return self._learned.columns.width
 
     @property
     def feature_names_in_(self) -> np.ndarray:
@@ -158,7 +158,7 @@ def _num_bins(ensemble: Ensemble) -> int:
 
 def _ensemble_of(state: dict[str, Any]) -> Ensemble:
     """Build an ensemble around its numbers; on the CPU where its device is not there."""
-    width, targets, num_bins = state["columns"].count, state["targets"], state["num_bins"]
+    width, targets, num_bins = state["columns"].width, state["targets"], state["num_bins"]
     with torch.device("meta"):
         networks = [
             targets.network(width, state["architecture"], PiecewiseLinear(width, num_bins) if num_bins else None)

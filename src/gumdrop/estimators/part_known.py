@@ -15,8 +15,11 @@ def records_of(y: Any) -> np.ndarray | None:
         truths = [getattr(dtype, "kind", "") == "b" or str(dtype) == "Boolean" for dtype in y.dtypes]
         if any(truths):
             columns = zip(y.columns, truths, strict=True)
-            fields = [np.asarray(y[name], dtype=bool if is_truth else None) for name, is_truth in columns]
-            y = np.rec.fromarrays(fields, names=[*map(str, y.columns)])
+            fields = {str(name): np.asarray(y[name], dtype=bool if is_truth else None) for name, is_truth in columns}
+            records = np.empty(len(y), dtype=[(name, field.dtype) for name, field in fields.items()])
+            for name, field in fields.items():
+                records[name] = field
+            return records
     return np.asarray(y) if getattr(getattr(y, "dtype", None), "names", None) else None
 
 

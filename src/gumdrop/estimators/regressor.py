@@ -215,7 +215,8 @@ class ConcreteDropoutRegressor(MultiOutputMixin, RegressorMixin, ConcreteDropout
         scale, rows = prediction.scale, np.arange(means.shape[1])
         drawn = _functions_of_rows(means, variances, scale, n_samples, random)
         mean, std = means[drawn, rows].numpy(), variances[drawn, rows].sqrt().numpy()
-        sizes = learned.ensemble.noise.tail_factors(len(means)).sqrt().squeeze(1).cpu().numpy()
+        noise_function: Any = learned.ensemble.noise
+        sizes = noise_function.tail_factors(len(means)).sqrt().squeeze(1).cpu().numpy()
         std *= sizes[random.randint(len(sizes), size=mean.shape[:2])] / sizes[drawn]
         noise = random.standard_normal(mean.shape)
         if prediction.correlation is not None:

@@ -77,14 +77,15 @@ class ConcreteDropoutEnsemble(ConformalEstimator, BaseEstimator):
         groups: ArrayLike | None = None,
         times: ArrayLike | None = None,
     ) -> Self:
-        """Train on rows.
+        """Train on rows; a fit that is refused, diverges or is interrupted leaves the estimator as it was.
 
         Args:
             X: Inputs, shape (n_samples, n_features); a sparse matrix is made dense, see ``docs/estimators.md``.
             y: Targets, shape (n_samples,), or for a regression also (n_samples, n_outputs), or where they are known in
-                part a structured array with the fields event (true where the time was seen) and time, as of
+                part a structured array with the fields event (bool, true where the time was seen) and time, as of
                 scikit-survival, or lower and upper end (equal where it was seen, infinite or NaN for none).
-            sample_weight: A row of weight 3 counts as three equal rows, one of weight 0 not at all.
+            sample_weight: A row of weight 3 counts as three equal rows, one of weight 0 not at all. Weights that only
+                compare rows should have the mean 1: divide by ``w[w > 0].mean()``.
             groups: Label of the group that each row belongs to, such as a patient, shape (n_samples,): rows of one
                 group are held out of a member together.
             times: Time of each row, numbers or dates, shape (n_samples,): rows of one tenth of the time are held out of

@@ -89,7 +89,7 @@ def test_rows_of_a_group_are_held_out_together(estimator, chosen, folds) -> None
     settings = QUICK | {"hidden_layer_sizes": None} if chosen else QUICK
     model = estimator(**settings).fit(x, y, groups=[f"patient {i}" for i in group])
     for part in folds[0]:
-        of_part = np.round(part[:, 1] * model._scale[1] + model._center[1]).astype(int)
+        of_part = np.round(part[:, 1] * model._learned.scale[1] + model._learned.center[1]).astype(int)
         assert sorted(of_part) == sorted(np.repeat(np.unique(of_part), 5))
     order = np.random.default_rng(1).permutation(60)
     again = estimator(**settings).fit(x[order], y[order], groups=group[order])
@@ -103,7 +103,7 @@ def test_whole_stretches_of_time_are_held_out(folds) -> None:
     order = np.random.default_rng(1).permutation(60)
     model = ConcreteDropoutRegressor(**QUICK).fit(x[order], y[order], times=times[order])
     for part in folds[0]:
-        hours = np.sort(np.round(part[:, 1] * model._scale[1] + model._center[1]).astype(int))
+        hours = np.sort(np.round(part[:, 1] * model._learned.scale[1] + model._learned.center[1]).astype(int))
         assert hours.tolist() == [6 * stretch + i for stretch in np.unique(hours // 6) for i in range(6)]
     np.testing.assert_array_equal(
         ConcreteDropoutRegressor(**QUICK).fit(x, y, times=np.arange(60.0)).predict(x), model.predict(x)

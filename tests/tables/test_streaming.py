@@ -104,6 +104,8 @@ def test_moments_of_parts_are_those_of_the_whole() -> None:
     assert total.count == 999
     assert (Moments() + Moments.of(np.array([np.nan]))).count == 0
     assert Moments.of(np.full(3, 0.1)).statistics["std"] == 1.0
+    tiny = sum((Moments.of(part) for part in np.array_split(values * 2.0**-900, 7)), Moments())
+    assert tiny.statistics == {name: value * 2.0**-900 for name, value in total.statistics.items()}
 
 
 def test_the_schema_has_the_statistics_of_the_rows_that_train(path) -> None:
@@ -517,6 +519,18 @@ def test_streams_that_estimators_cannot_take(numbers_only, change, options, mess
     with pytest.raises(ValueError, match=message):
         model.fit_stream(numbers_only, "y", **options)
     assert not hasattr(model, "ensemble_")
+
+
+def test_tiny_numbers_of_a_stream_vary_and_targets_without_a_variance_are_refused(numbers_only) -> None:
+    frame = pd.read_parquet(numbers_only)
+    frame.to_parquet(numbers_only)
+    model = ConcreteDropoutRegressor(**QUICK).fit_stream(numbers_only, "y", columns=["x"])
+    frame.assign(x=frame["x"] * 2.0**-900).to_parquet(numbers_only)
+    of_tiny = ConcreteDropoutRegressor(**QUICK).fit_stream(numbers_only, "y", columns=["x"])
+    np.testing.assert_array_equal(of_tiny.predict(frame[["x"]] * 2.0**-900), model.predict(frame[["x"]]))
+    frame.assign(y=frame["y"] * 2.0**-900).to_parquet(numbers_only)
+    with pytest.raises(ValueError, match=r"standard deviation of .*e-271.* in a smaller unit"):
+        ConcreteDropoutRegressor(**QUICK).fit_stream(numbers_only, "y", columns=["x"])
 
 
 SHARED = """

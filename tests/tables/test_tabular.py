@@ -413,6 +413,21 @@ def test_new_numbers_that_leave_float32_are_refused():
         schema.encode_inputs(with_cell(houses(tiny=0.0), "tiny", 1, 1e20))
 
 
+def test_new_numbers_whose_squares_leave_float32_in_a_network_are_refused():
+    schema = infer_schema(houses(), "price")
+    with pytest.raises(TableError, match=r"'age' has '1e.25' in data row 2, which is too far from all values"):
+        schema.encode_inputs(with_cell(houses(), "age", 1, 1e25))
+
+
+def test_columns_of_tiny_numbers_vary():
+    values = np.random.default_rng(0).normal(size=ROWS)
+    large, tiny = (
+        infer_schema(houses(age=values * unit), "price").encode_inputs(houses(age=values * unit)).x
+        for unit in (1.0, 2.0**-900)
+    )
+    np.testing.assert_array_equal(tiny, large)
+
+
 def test_new_targets_that_do_not_fit_are_refused():
     towns, prices = infer_schema(houses(), "town"), infer_schema(houses(), "price")
     with pytest.raises(TableError, match=r"'Rome' in data row 2, which is not a class .*\(Bergen, Oslo, Ås\)"):
@@ -471,6 +486,7 @@ def test_malformed_schemas_are_refused(place, value, message):
     [
         (1e19, 0.0, r"deviation of 1e\+19, .*in a unit that is larger"),
         (1e-23, 0.0, r"deviation of 1e-23, .*in a unit that is smaller"),
+        (1e-300, 0.0, r"deviation of 1e-300, .*in a unit that is smaller"),
         (3e3, 1e18, r"varies by 2.94e\+03 around values as large as 1e\+18, .*take a constant off it"),
         (1e9, 1.7e18, None),  # nanoseconds
         (67.0, 1.7e9, None),  # seconds

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from gumdrop.ensembles.rows import MIN_ROWS
+from gumdrop.estimators.checks import check_scale
 from gumdrop.tables.schema.cells import labels_of
 from gumdrop.tables.schema.columns import MeasuredColumn
 from gumdrop.tables.schema.schema import TableSchema, Target
@@ -52,6 +53,7 @@ class StreamedColumns:
         """Take the target for a number."""
         _check_numbers(self.found, self.target)
         statistics = self.found.moments[self.target].statistics
+        check_scale(statistics["std"])
         return Target(self.target, "regression", statistics["mean"], statistics["std"])
 
     def classes_target(self, classes: np.ndarray) -> Target:

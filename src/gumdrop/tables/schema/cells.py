@@ -11,6 +11,7 @@ import pandas as pd
 
 from gumdrop.machine.numerals import cell
 from gumdrop.machine.recording import ends_of_ranges, ends_of_times, is_constant
+from gumdrop.machine.scaling import unit_of
 from gumdrop.tables.errors import MISSING, TableError, check_present, listed
 from gumdrop.tables.reading.spelling import exact_number, plain_numbers
 
@@ -18,7 +19,9 @@ OTHERS = "(others)"
 """The category of all labels that have none of their own, in a column with very many."""
 SEEN = {"1": True, "0": False, "true": True, "false": False, "yes": True, "no": False}
 """What an event may be called; 1 and 0 first of all."""
-LARGEST = 1e30  # beyond here squares and sums leave float32
+LARGEST, FARTHEST = 1e30, 1e15
+"""Beyond the first, numbers leave float32, and beyond the second, standard deviations whose squares do so in a network.
+"""
 _MIDNIGHT = re.compile(r"^(\d{4}-\d\d-\d\d) 00:00:00$")
 _YES_NO = ({"true", "false"}, {"yes", "no"}, {"y", "n"}, {"t", "f"})
 
@@ -90,13 +93,16 @@ def numbers_of(name: str, column: pd.Series) -> np.ndarray:
 def standardised_numbers(name: str, column: pd.Series, values: np.ndarray, mean: float, std: float) -> np.ndarray:
     """Centre and scale numbers; what would leave float32 is refused."""
     values = (values - mean) / std
-    refuse(name, column, np.abs(values) > LARGEST, "too far from all values seen in training")
+    refuse(name, column, np.abs(values) > FARTHEST, "too far from all values seen in training")
     return values
 
 
 def deviation(values: np.ndarray) -> float:
     """Standard deviation; 0 if all are the same, such as 0.1, where rounding would leave one above zero."""
-    return 0.0 if is_constant(values.min(), values.max()) else float(values.std())
+    if is_constant(values.min(), values.max()):
+        return 0.0
+    unit = unit_of(np.abs(values).max())
+    return float((values / unit).std() * unit)
 
 
 def refuse(

@@ -25,7 +25,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
   docs-figures docs-tables \
   docs-trained docs-experiments benchmarks benchmark-prior benchmark-quick benchmark-training benchmark-fits benchmark-growth benchmark-segmentation \
   benchmark-prediction benchmark-rows benchmark-export benchmark-page benchmark-table benchmark-missing benchmark-scale benchmark-grid \
-  benchmark-dropout benchmark-gpu docs-evidence performance-page clean
+  benchmark-dropout benchmark-gpu benchmark-launches docs-evidence performance-page clean
 
 help: ## Show this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 26
@@ -137,6 +137,10 @@ benchmark-training: $(VENV)/installed-dev ## Time sites and training steps (an h
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/sites.py
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/steps.py
 	$(BIN)/python benchmarks/kept.py
+	$(BIN)/python benchmarks/performance_page.py
+
+benchmark-launches: $(VENV)/installed-dev ## Count the operations of a training step (some seconds); writes docs/results
+	$(BIN)/python benchmarks/launches.py
 	$(BIN)/python benchmarks/performance_page.py
 
 benchmark-fits: $(VENV)/installed-dev ## Time fits of tables with the default and with one choice changed (a quarter of an hour); writes docs/results

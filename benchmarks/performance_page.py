@@ -297,9 +297,18 @@ def own_dropout() -> str:
     return table(header, lines)
 
 
+def launches() -> str:
+    """Operations of a step."""
+    rows = [
+        [row["network"], row["dtype"], *(str(row[each]) for each in ("sites", "none", "fixed", "masks", "learned"))]
+        for row in rows_of("launches")
+    ]
+    return table(["network", "dtype", "sites", "no dropout", "nn.Dropout", "learned, without KL", "learned"], rows)
+
+
 PAGES: dict[Path, dict[str, Callable[[], str]]] = {
     README: {"regrets": regrets, "methods": methods},
-    PAGE: {"quick": quick},
+    PAGE: {"quick": quick, "launches": launches},
     NOTEBOOK: TABLES | {"spread": quick_spread},
     METHOD: {"priors": priors},
     MODELS: {"own dropout": own_dropout},

@@ -133,6 +133,8 @@ def attach_recurrent(
             sites[f"ih_{suffix}"] = make_site(getattr(module, f"weight_ih_{suffix}").shape[1])
         if recurrent:
             sites[f"hh_{suffix}"] = make_site(getattr(module, f"weight_hh_{suffix}").shape[1])
+    for site in sites.values():
+        site.rows_dim = 0 if module.batch_first else 1  # it is asked for a mask of all sequences, whatever their form
     module.add_module(SITE, sites)
     vars(module)["forward"] = functools.partial(recurrent_forward, module)
 

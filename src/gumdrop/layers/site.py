@@ -67,6 +67,8 @@ class ConcreteDropout(nn.Module):
         Gal, Hron & Kendall 2017, "Concrete Dropout" (arXiv:1705.07832).
     """
 
+    rows_dim: int
+    """Dimension that counts the examples of a model's first input, for the table of a pass; mostly ``batch_dim``."""
     joins_table = True
     """Whether its masks are drawn with those of the other sites as a pass begins, see `gumdrop.layers.table`."""
 
@@ -97,7 +99,7 @@ class ConcreteDropout(nn.Module):
         self.temperature = temperature
         self.strength = strength
         self.feature_dim = feature_dim
-        self.batch_dim = batch_dim
+        self.batch_dim = self.rows_dim = batch_dim
         self.initial_p = p
         self.scaled_logit = nn.Parameter(torch.empty((num_units,) if per_unit else (), device=device, dtype=dtype))
         self.reset_parameters()

@@ -74,7 +74,7 @@ def _state_of(site: ConcreteDropout) -> tuple[Any, ...]:
     is_fixed = scaled is None
     scaled = site.scaled_logit if is_fixed else scaled
     acts = own["training"] and own["factor_source"] is None
-    return acts, is_fixed, scaled.device, scaled.dtype, scaled.ndim, own["temperature"], own["batch_dim"]
+    return acts, is_fixed, scaled.device, scaled.dtype, scaled.ndim, own["temperature"], own.get("rows_dim", 0)
 
 
 def _plan_of(model: nn.Module) -> Plan:
@@ -93,9 +93,9 @@ def _groups_of(sites: list[ConcreteDropout]) -> list[list[ConcreteDropout]]:
     """Put those sites together that can share a table, in the order of the model."""
     groups: dict[tuple[Any, ...], list[ConcreteDropout]] = {}
     for site in sites:
-        acts, is_fixed, device, dtype, _, temperature, batch_dim = _state_of(site)
+        acts, is_fixed, device, dtype, _, temperature, rows_dim = _state_of(site)
         if acts:
-            groups.setdefault((is_fixed, device, dtype, temperature, batch_dim), []).append(site)
+            groups.setdefault((is_fixed, device, dtype, temperature, rows_dim), []).append(site)
     return [group for group in groups.values() if len(group) > 1]
 
 
@@ -104,18 +104,18 @@ def _first_of(inputs: tuple[Any, ...]) -> Tensor | PackedSequence | None:
     return next((value for value in inputs if isinstance(value, (Tensor, PackedSequence))), None)
 
 
-def _rows_of(value: Tensor | PackedSequence | None, batch_dim: int) -> int | None:
+def _rows_of(value: Tensor | PackedSequence | None, dim: int) -> int | None:
     """Count the examples of the first tensor of a call; None if that is unknown."""
     if isinstance(value, PackedSequence):
         return int(value.batch_sizes[0])
-    return None if value is None or value.ndim <= batch_dim else value.shape[batch_dim]
+    return None if value is None or value.ndim <= dim else value.shape[dim]
 
 
 def tables_of(model: nn.Module, first: Tensor | PackedSequence | None) -> list[Table]:
     """Make the tables of a pass with a first input."""
     tables = []
     for group in _plan_of(model).groups:
-        rows = _rows_of(first, group.sites[0].batch_dim)
+        rows = _rows_of(first, group.sites[0].rows_dim)
         if rows is not None:
             tables.append(group.table(rows))
     return tables
@@ -127,7 +127,7 @@ def _begin_compiled(model: nn.Module, inputs: tuple[Any, ...]) -> None:
     for site in sites:
         site.use.kept = []
     for group in _groups_of([site for site in sites if site.joins_table]) if model.training else []:
-        rows, first = _rows_of(_first_of(inputs), group[0].batch_dim), group[0]
+        rows, first = _rows_of(_first_of(inputs), group[0].rows_dim), group[0]
         if rows is None:
             continue
         sizes = [site.num_units for site in group]

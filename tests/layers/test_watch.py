@@ -122,6 +122,45 @@ class TestSitesThatDoNotAct:
             gd.negative_elbo(nll, model, num_data=100, likelihood="categorical")
 
 
+class TestALossOfOnesOwn:
+    """A likelihood plus `gumdrop.kl_divergence`, as most texts write it."""
+
+    def train(self, model: nn.Module, optimizer: torch.optim.Optimizer, steps: int) -> None:
+        for _ in range(steps):
+            optimizer.zero_grad()
+            nll = gd.categorical_nll(model(X), Y).mean()
+            (nll + gd.kl_divergence(model, num_data=100, likelihood="categorical") / 100).backward()
+            optimizer.step()
+
+    def test_sites_that_do_not_act(self) -> None:
+        model = gd.learn_dropout(Bypassing())
+        with pytest.warns(UserWarning, match=IDLE) as caught:
+            self.train(model, torch.optim.AdamW(gd.parameter_groups(model)), OBJECTIVES)
+        assert caught[0].filename == __file__
+
+    def test_rates_that_do_not_move(self) -> None:
+        model = Net()
+        optimizer = torch.optim.AdamW(model.parameters())
+        gd.learn_dropout(model)
+        with pytest.warns(UserWarning, match=STUCK):
+            self.train(model, optimizer, STEPS + 1)
+
+    def test_what_is_only_looked_at_is_no_objective(self) -> None:
+        model = gd.learn_dropout(Net())
+        for _ in range(2 * OBJECTIVES):
+            kl = gd.kl_divergence(model, lengthscale=1.0)
+            assert kl.isfinite()
+            torch.autograd.grad(kl, model.first.weight)
+        self.train(model, torch.optim.AdamW(gd.parameter_groups(model)), 2 * STEPS)
+
+    def test_a_rate_that_was_never_initialised(self) -> None:
+        model = gd.learn_dropout(Net())
+        with torch.no_grad():
+            model.first.concrete_dropout.scaled_logit.fill_(1e30)
+        with pytest.raises(ValueError, match="drop probability of 'first' must be a number"):
+            gd.kl_divergence(model, lengthscale=1.0).backward()
+
+
 class TestRatesThatDoNotMove:
     def test_an_optimiser_from_before_the_conversion(self) -> None:
         model = Net()

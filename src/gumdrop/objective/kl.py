@@ -111,15 +111,16 @@ def prior_of(likelihood: str | Likelihood | None, lengthscale: Lengthscale | Non
 def _watch(
     blocks: Sequence[Block], model: nn.Module, prior: Lengthscale, kl: Tensor, weight: Tensor, num_data: Any
 ) -> None:
-    """Look as an objective does that knows no likelihood; gradients between which nothing moves are one."""
+    """Look as an objective does that knows no likelihood; gradients between which nothing moves are one.
+
+    A loss whose KL has a weight of 1 is that of all rows, and says nothing of a row.
+    """
     seen = [(block.site.use.versions, block.weight._version, block.site.scaled_logit._version) for block in blocks]
     if all(versions == (of_weight, of_rate) for versions, of_weight, of_rate in seen):
         return
     if watch_training(blocks, model, nll=kl, num_data=num_data if isinstance(num_data, int) else 0):
         check_rates((block.site for block in blocks), model)
-        share = weight if num_data is None else 1 / num_data
-        if share < 1:  # otherwise the loss is not that of a row
-            warn_if_drowned(blocks, prior, kl * share)
+        warn_if_drowned(blocks, prior, kl * (weight * (weight < 1) if num_data is None else 1 / num_data))
 
 
 def warn_if_drowned(blocks: Sequence[Block], prior: Lengthscale, kl: Tensor, nll: Tensor | None = None) -> None:

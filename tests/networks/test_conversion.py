@@ -2,6 +2,7 @@
 
 import contextlib
 import copy
+import io
 import pickle
 import warnings
 from io import BytesIO
@@ -859,3 +860,19 @@ def test_time_first_layers_share_a_mask_over_time_and_not_over_examples():
     kept = model(torch.ones(5, 40, 6)).detach()  # (time, examples, units)
     assert torch.equal(kept, kept[:1].expand_as(kept))
     assert (kept[0].round() != kept[0, :1].round()).any()
+
+
+@pytest.mark.parametrize("origin", ["torch.optim", "transformers.optimization"])
+def test_adafactor_has_an_eps_of_its_own(origin: str) -> None:
+    """Two numbers, beside which the one of Adam's is an error."""
+    optimizer = pytest.importorskip(origin).Adafactor(gd.parameter_groups(model := gd.learn_dropout(mlp())))
+    before = list(gd.dropout_rates(model).values())
+    gd.kl_divergence(model, lengthscale=1.0).backward()
+    optimizer.step()
+    assert all(rate != old for rate, old in zip(gd.dropout_rates(model).values(), before, strict=True))
+    buffer = io.BytesIO()
+    torch.save(optimizer.state_dict(), buffer)
+    buffer.seek(0)
+    optimizer.load_state_dict(torch.load(buffer, weights_only=True))
+    optimizer.step()
+    assert torch.optim.Adam(gd.parameter_groups(model)).param_groups[1]["eps"] == 1e-20

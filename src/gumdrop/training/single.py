@@ -19,7 +19,8 @@ from gumdrop.machine.threads import limited_threads, threads_for
 from gumdrop.networks.rates import parameter_groups
 from gumdrop.objective.elbo import negative_elbo
 from gumdrop.prediction.drawing import draw
-from gumdrop.prediction.draws import drawn
+from gumdrop.prediction.draws import Output, drawn
+from gumdrop.prediction.inputs import Arguments, tensor_of
 from gumdrop.training.checkpoints import checksum
 from gumdrop.training.data import Data, Prepared, batches_of, check_data, deals_itself, prepared, set_epoch, tensors_of
 from gumdrop.training.epochs import Learner, adamw, epoch_seed, mean_rates, run_epochs
@@ -45,6 +46,7 @@ def fit(
     likelihood: str | Likelihood | Callable[[Tensor, Tensor], Tensor],
     validation: Data | None = None,
     num_data: int | None = None,
+    output: Output = None,
     checkpoint: str | os.PathLike[str] | None = None,
     progress: Show = False,
     measure: Callable[[nn.Module, int], Mapping[str, float]] | None = None,
@@ -71,6 +73,7 @@ def fit(
             output and target that gives the negative log likelihood of each example, in nats, shape (N,).
         validation: Held-out inputs and targets, or a loader of them, which the model is not trained on.
         num_data: Size of the training set; the number of rows of ``train`` if None.
+        output: Takes the output tensor out of what the model returns, as in ``output=lambda result: result.logits``.
         checkpoint: File to continue from if it exists, and to keep the state of the run in. It is written whole
             or not at all.
         progress: Show a progress bar; a text stands in front of it.
@@ -85,8 +88,8 @@ def fit(
     Raises:
         ValueError: If an argument is outside its range, data are not finite or rows do not match, or the loss
             stops being finite.
-        TypeError: If ``train`` or ``validation`` is neither a pair of inputs and targets nor a loader, or a setting
-            has another name.
+        TypeError: If ``train`` or ``validation`` is neither a pair of inputs and targets nor a loader, a setting has
+            another name, or the model does not return a tensor and ``output`` is None.
         CheckpointError: If ``checkpoint`` is cut short, of another version, or of a run with other settings.
 
     Example:
@@ -116,6 +119,7 @@ def fit(
             held_out=None if validation is None else prepared(validation),
             likelihood=nll_of,
             noise=noise,
+            output=output,
             num_data=num_data,
             settings=choices,
             group=group,
@@ -175,6 +179,7 @@ class _Single(Learner):
     likelihood: Likelihood
     noise: Tensor | None
     """Log variance that follows the residuals of the held-out data."""
+    output: Output
     num_data: int
     settings: TrainingSettings
     group: ProcessGroup
@@ -208,7 +213,7 @@ class _Single(Learner):
                 x, y = x[mine].to(device), sent(y[mine], device)
                 if not len(x):
                     continue
-                draws = torch.cat(list(drawn(model, x, num_samples, seed, 4096, None, has_parts=False)))
+                draws = torch.cat(list(drawn(model, x, num_samples, seed, 4096, self.output, has_parts=False)))
                 nll = torch.stack([self.likelihood.nll(output, y) for output in draws])
                 nll_of_rows = math.log(num_samples) - torch.logsumexp(-nll, dim=0)
                 total += torch.stack([nll_of_rows.sum().to(total.dtype), total.new_full((), len(x))])
@@ -231,13 +236,27 @@ class _Single(Learner):
             is_last = i == len(shard.micro_batches)
             with _unsynchronised(self.network, not is_last):
                 with torch.autocast(device.type, autocast, enabled=autocast is not None):
-                    output = x.to(device).call(self.network)
+                    output = self._output(x.to(device))
                 values = self.likelihood.nll(output, sent(y, device))
                 prior = self.likelihood.prior(self.settings.lengthscale)
                 nll = values.sum() * (counted > 0)
                 loss = negative_elbo(nll / share, self.model, num_data=self.num_data, lengthscale=prior)
                 totals += torch.stack([nll.detach(), loss.kl.detach() * counted])
                 yield loss.total if is_last else loss.nll
+
+    def _output(self, x: Arguments) -> Tensor:
+        """Call the network, and take the tensor out of what it returns."""
+        try:
+            result = x.call(self.network)
+        except ValueError as error:
+            if len(x) > 1 or "more than 1 value per channel" not in str(error):
+                raise
+            raise ValueError(
+                "a batch of one row cannot be normalised by the batch normalisation of `model`: choose `batch_size=` "
+                "(of a loader also `drop_last=True`), `accumulate` and the number of processes so that each part of a "
+                "batch has at least 2 rows"
+            ) from error
+        return tensor_of(result, self.output)
 
     def _follow(self, log_variance: Tensor, steps: int) -> None:
         """Let the noise follow the residuals of drawn functions on some held-out rows."""
@@ -246,7 +265,7 @@ class _Single(Learner):
         rows = torch.randperm(len(x))[:MOST_NOISE_ROWS]
         function = draw(self.model, seed=int(torch.randint(2**31, ())), fresh=True, shared=False)
         with torch.no_grad():
-            output = x[rows].to(log_variance.device).call(function)
+            output = tensor_of(x[rows].to(log_variance.device).call(function), self.output)
             follow_residuals(log_variance, output, y[sent(rows, y.device)], steps, self.likelihood)
         log_variance.copy_(self.group.sum(log_variance) / self.group.world_size)
 

@@ -101,14 +101,12 @@ def fit(
     """
     nll_of, choices = likelihood_of(likelihood), chosen(settings, changes)
     size = check_data(train, "train", nll_of)
-    noise = _noise_to_follow(validation, model, nll_of, choices)
-    num_data = _counted(num_data, size, choices.batch_size)
+    noise, num_data = _noise_to_follow(validation, model, nll_of, choices), _counted(num_data, size, choices.batch_size)
     data = [] if checkpoint is None else [*tensors_of(train), *tensors_of(validation)]
     run = choices.identity(nll_of) | {"num_data": num_data, "data": checksum(*data), "dropout": _dropout_of(model)}
     groups = parameter_groups(model, weight_decay=choices.weight_decay, rate_lr=choices.largest_rate_lr)
     group, optimizer = process_group(), adamw(groups, choices, device_of(model))
-    steps = group.maximum(len(train)) if isinstance(train, DataLoader) else math.ceil(size / choices.batch_size)
-    steps *= choices.epochs
+    steps = choices.epochs * _num_batches(train, size, choices.batch_size, group)
     state = TrainingState(model, optimizer, steps=steps, settings=run, checkpoint=checkpoint, group=group)
     threads = threads_for([model], choices.batch_size) if _is_of_rows(train) else None
     with limited_threads(threads), state.keep_best(), without_gradient([] if noise is None else [noise]):
@@ -133,6 +131,11 @@ def fit(
 def _dropout_of(model: nn.Module) -> list[list[float | bool]]:
     """What does not change of the dropout of a model while it is trained, nor when it is first run."""
     return [[site.strength, site.temperature, site.is_fixed] for site in sites_of(model)]
+
+
+def _num_batches(data: Data, size: int, batch_size: int, group: ProcessGroup) -> int:
+    """Count the batches of an epoch, of the process with the most of them."""
+    return group.maximum(len(data)) if isinstance(data, DataLoader) else math.ceil(size / batch_size)
 
 
 def _counted(num_data: int | None, size: int, batch_size: int) -> int:
@@ -179,7 +182,7 @@ class _Single(Learner):
     likelihood: Likelihood
     noise: Tensor | None
     """Log variance that follows the residuals of the held-out data."""
-    output: Output
+    output: Output = None
     num_data: int
     settings: TrainingSettings
     group: ProcessGroup

@@ -2,6 +2,7 @@
 
 import copy
 import functools
+import pickle
 from collections.abc import Callable
 from typing import Any
 
@@ -13,7 +14,7 @@ from torch.nn import functional as F
 import gumdrop as gd
 from gumdrop.ensembles import ClassificationEnsemble
 from gumdrop.layers import ConcreteDropout
-from gumdrop.layers.watch import OBJECTIVES, SKIPPED, STEPS
+from gumdrop.layers.watch import BETWEEN_LOOKS, OBJECTIVES, SKIPPED, STEPS
 
 
 class Net(nn.Module):
@@ -120,6 +121,60 @@ class TestSitesThatDoNotAct:
             output = call(*inputs)
             nll = (output[0] if isinstance(output, tuple) else output).square().flatten(1).sum(1)
             gd.negative_elbo(nll, model, num_data=100, likelihood="categorical")
+
+
+class TestALossOfOnesOwn:
+    """A likelihood plus `gumdrop.kl_divergence`, as most texts write it."""
+
+    def train(self, model: nn.Module, optimizer: torch.optim.Optimizer, steps: int) -> None:
+        for _ in range(steps):
+            optimizer.zero_grad()
+            nll = gd.categorical_nll(model(X), Y).mean()
+            (nll + gd.kl_divergence(model, num_data=100, likelihood="categorical") / 100).backward()
+            optimizer.step()
+
+    def test_sites_that_do_not_act(self) -> None:
+        model = gd.learn_dropout(Bypassing())
+        with pytest.warns(UserWarning, match=IDLE) as caught:
+            self.train(model, torch.optim.AdamW(gd.parameter_groups(model)), OBJECTIVES)
+        assert caught[0].filename == __file__
+
+    def test_rates_that_do_not_move(self) -> None:
+        model = Net()
+        optimizer = torch.optim.AdamW(model.parameters())
+        gd.learn_dropout(model)
+        with pytest.warns(UserWarning, match=STUCK):
+            self.train(model, optimizer, STEPS + 1)
+
+    def test_what_is_only_looked_at_is_no_objective(self) -> None:
+        model = gd.learn_dropout(Net())
+        for _ in range(2 * OBJECTIVES):
+            kl = gd.kl_divergence(model, lengthscale=1.0)
+            assert kl.isfinite()
+            torch.autograd.grad(kl, model.first.weight)
+        self.train(model, torch.optim.AdamW(gd.parameter_groups(model)), 2 * STEPS)
+
+    def test_the_size_of_a_batch(self) -> None:
+        model = gd.learn_dropout(Net())
+        optimizer = torch.optim.AdamW(gd.parameter_groups(model))
+
+        def steps(num_data: int) -> None:
+            for _ in range(5):
+                optimizer.zero_grad()
+                nll = gd.categorical_nll(model(torch.randn(16, 4)), Y).mean()
+                (nll + gd.kl_divergence(model, num_data=num_data, likelihood="categorical") / num_data).backward()
+                optimizer.step()
+
+        steps(100)
+        with pytest.warns(UserWarning, match="`num_data` is 16, the size of the batch"):
+            steps(16)
+
+    def test_a_rate_that_was_never_initialised(self) -> None:
+        model = gd.learn_dropout(Net())
+        with torch.no_grad():
+            model.first.concrete_dropout.scaled_logit.fill_(1e30)
+        with pytest.raises(ValueError, match="drop probability of 'first' must be a number"):
+            gd.kl_divergence(model, lengthscale=1.0).backward()
 
 
 class TestRatesThatDoNotMove:
@@ -269,3 +324,45 @@ class TestNumData:
             for _ in range(3):
                 nll = gd.categorical_nll(model(x), torch.arange(rows) % 2)
                 gd.negative_elbo(nll, model, num_data=rows, likelihood="categorical")
+
+
+class TestLayersThatWereReplaced:
+    def test_once_for_each_and_until_it_is_converted(self) -> None:
+        model = gd.learn_dropout(Net())
+        train(model)
+        model.second = nn.Linear(8, 2)
+        again = copy.deepcopy(model)
+        for each in (model, again):
+            with pytest.warns(UserWarning, match=r"replaced after learn_dropout \('second'\).*convert last") as caught:
+                train(each, steps=BETWEEN_LOOKS)
+            assert len(caught) == 1
+            train(each, steps=BETWEEN_LOOKS)
+            gd.learn_dropout(each)
+            assert list(gd.dropout_rates(each)) == ["first", "second"]
+            train(each, steps=BETWEEN_LOOKS)
+
+    def test_in_a_larger_model_and_of_dropout_that_learned(self) -> None:
+        body = gd.learn_dropout(nn.Sequential(nn.Linear(4, 8), nn.Tanh(), nn.Dropout(0.2)), plain_dropout="learn")
+        model = gd.learn_dropout(nn.Sequential(body, nn.Linear(8, 2)), include=["1"])
+        body[0], body[2] = nn.Linear(4, 8), nn.Dropout(0.2)
+        with pytest.warns(UserWarning, match=r"replaced after learn_dropout \('0.0', '0.2'\)"):
+            train(model)
+        nll = gd.categorical_nll(model(X), Y).mean()
+        nn.Module.__setattr__(model, "1", nn.Linear(8, 2))
+        with pytest.raises(ValueError, match="no learned dropout"):
+            gd.negative_elbo(nll, model, num_data=100, likelihood="categorical")
+
+    def test_of_a_loss_of_ones_own(self) -> None:
+        model = gd.learn_dropout(Net())
+        model.first = nn.Linear(4, 8)
+        with pytest.warns(UserWarning, match="replaced after learn_dropout"):
+            TestALossOfOnesOwn().train(model, torch.optim.SGD(model.parameters(), lr=0.1), 1)
+
+    def test_what_is_gone_or_wrapped_is_no_reason(self) -> None:
+        model = gd.learn_dropout(nn.Sequential(nn.Linear(4, 8), nn.Linear(8, 8), nn.Linear(8, 2)))
+        model[1] = nn.Identity()
+        model[0] = nn.Sequential(model[0], nn.Tanh())
+        train(model)
+        model.append(nn.Tanh())
+        del model[1]
+        train(pickle.loads(pickle.dumps(gd.learn_dropout(Net()))))

@@ -79,7 +79,7 @@ UNITS = {
 def test_units_are_dropped_whole_by_one_mask_for_each_example(module, shape, mask):
     model = learned(nn.Sequential(copy.deepcopy(module)), custom={TokenDrop: DropoutKind("prob", -2)}).train()
     (block,) = dropout_blocks(model)
-    assert gd.kl_divergence(model).item() == 0  # no unit was seen yet
+    assert gd.kl_divergence(model, lengthscale="fan_in").item() == 0  # no unit was seen yet
     x = data(*shape).requires_grad_()
     torch.manual_seed(3)
     y = model(x)
@@ -96,7 +96,9 @@ def test_units_are_dropped_whole_by_one_mask_for_each_example(module, shape, mas
     )
     count = math.prod(mask) // rows
     assert block.site.num_units == count
-    torch.testing.assert_close(gd.kl_divergence(model).item(), -count * reference.entropy(math.log(0.3 / 0.7)))
+    torch.testing.assert_close(
+        gd.kl_divergence(model, lengthscale="fan_in").item(), -count * reference.entropy(math.log(0.3 / 0.7))
+    )
     model.eval()
     assert torch.equal(model(x), x)
 
@@ -108,7 +110,7 @@ def test_the_rate_of_one_unit_is_the_posterior_probability_that_it_is_not_needed
     model(data(4, 3))
     site, num_data, loss_without = model[0].concrete_dropout, 50, 0.04
     set_logit(site, -num_data * loss_without / strength)
-    objective = site.p_logit.sigmoid() * loss_without + gd.kl_divergence(model) / num_data
+    objective = site.p_logit.sigmoid() * loss_without + gd.kl_divergence(model, lengthscale="fan_in") / num_data
     (slope,) = torch.autograd.grad(objective, site.scaled_logit)
     assert slope.abs() < 1e-6
 

@@ -398,3 +398,39 @@ def test_running_moments(sizes: list[int]) -> None:
         moments.add(part)
     torch.testing.assert_close(moments.mean, values.mean(0))
     torch.testing.assert_close(moments.variance, values.var(0, correction=0), rtol=1e-7, atol=0.0)
+
+
+class Interrupted:
+    """The context of vmap, which an interrupt leaves before its body: the generator that would end it stays."""
+
+    def __init__(self, context: Any) -> None:
+        self.context = context
+
+    def __enter__(self) -> None:
+        self.context.__enter__()
+        raise KeyboardInterrupt
+
+    def __exit__(self, *args: object) -> None:
+        """Not reached."""
+
+
+@pytest.mark.parametrize("where", ["_vmap_increment_nesting", "_vmap_decrement_nesting", "vmap_increment_nesting"])
+def test_an_interrupt_inside_vmap_breaks_no_later_prediction(where: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    model, x = converted(nn.Sequential(nn.Linear(3, 4), nn.Tanh(), nn.Softplus(), nn.Linear(4, 2))), torch.randn(5, 3)
+    expected = gd.sample(model, x, num_samples=3, seed=0)
+    inside, count = torch._functorch.vmap, torch._C._functorch.get_dynamic_layer_stack_depth
+    own = getattr(inside, where)
+
+    def interrupted(*args: Any) -> Any:
+        if where == "vmap_increment_nesting":
+            return Interrupted(own(*args))
+        if "increment" in where:
+            own(*args)
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(inside, where, interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            gd.sample(model, x, num_samples=3, seed=0)
+    assert count() == 0
+    assert torch.equal(gd.sample(model, x, num_samples=3, seed=0), expected)

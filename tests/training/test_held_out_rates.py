@@ -231,3 +231,17 @@ def test_rows_and_numbers_that_cannot_be() -> None:
         fit_rates(nn.Flatten(), (x, x), likelihood="gaussian")
     with pytest.raises(ValueError, match="`temperature` must be positive, got 0"):
         Gaussian(temperature=0.0)
+
+
+@pytest.mark.parametrize("shape", [(40,), (40, 3)])
+def test_targets_of_another_shape_are_named(shape: tuple[int, ...]) -> None:
+    with pytest.raises(ValueError, match=r"targets in `held_out` have shape \(40,.*, and the model returns \(40, 1\)"):
+        fit_rates(plain(4), (data(40, 4), torch.ones(shape)), likelihood="gaussian")
+
+
+@pytest.mark.parametrize("outputs", [1, 2])
+def test_rows_that_leave_no_residual_have_no_temperature(few_steps: None, outputs: int) -> None:
+    model, x = plain(4, outputs=outputs), data(40, 4)
+    nn.init.zeros_(model[2].weight)
+    with pytest.raises(ValueError, match="is exact on all rows of `held_out`, so that no noise is small enough"):
+        fit_rates(model, (x, model(x)[:, :1].detach()), likelihood="gaussian")

@@ -68,7 +68,7 @@ def test_each_model_takes_the_same_steps_as_alone(in_turn: bool, max_norm: float
 def test_weights_are_the_size_of_the_data() -> None:
     weight = torch.linspace(0.5, 6.0, 40)
     (result,) = fit_stacked(networks(1), [task(0, 40)], likelihood="gaussian", epochs=1, lr=1e-9, weights=[weight])
-    expected = gd.kl_divergence(networks(1)[0]).item() / weight.sum().item()
+    expected = gd.kl_divergence(networks(1)[0], lengthscale="fan_in").item() / weight.sum().item()
     assert result.history[0].kl == pytest.approx(expected, rel=1e-4)
 
 

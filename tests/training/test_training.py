@@ -1,3 +1,4 @@
+import copy
 import json
 
 import pytest
@@ -474,3 +475,55 @@ def test_held_out_data_are_evaluated_every_few_epochs_and_in_the_last(stacked) -
     assert result.best_epoch in known
     with pytest.raises(ValueError, match="`validate_every` must be at least 1"):
         fit(model, data, likelihood="gaussian", epochs=1, validate_every=0)
+
+
+def normalising() -> nn.Module:
+    return gd.learn_dropout(nn.Sequential(nn.Linear(2, 8), nn.BatchNorm1d(8), nn.ReLU(), nn.Linear(8, 2)))
+
+
+@pytest.mark.parametrize("num_rows", [33, 65, 4])
+def test_no_rest_of_one_row_is_left(num_rows: int) -> None:
+    sizes: list[int] = []
+    model = normalising()
+    model.register_forward_pre_hook(lambda _, args: sizes.append(len(args[0])) if model.training else None)
+    fit(model, wave(num_rows), likelihood="gaussian", epochs=2, batch_size=3 if num_rows == 4 else 32)
+    assert len(sizes) == 2 * -(-num_rows // (3 if num_rows == 4 else 32))
+    assert sum(sizes) == 2 * num_rows
+    assert min(sizes) >= max(sizes) - 1
+
+
+def test_one_row_that_cannot_be_normalised_is_an_error_that_helps() -> None:
+    loader = DataLoader(TensorDataset(*wave(33)), batch_size=32)
+    for data, options in ((wave(33), {"batch_size": 1}), (wave(33), {"accumulate": 20}), (loader, {})):
+        with pytest.raises(ValueError, match=r"a batch of one row cannot be normalised .* choose `batch_size=`"):
+            fit(normalising(), data, likelihood="gaussian", epochs=1, **options)
+
+
+class Named(nn.Module):
+    """Returns its output by name, as models of Hugging Face do."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.inner = mlp(2, 1, hidden=[8])
+        self.noise = gd.HomoscedasticNoise(1)
+
+    def forward(self, x: torch.Tensor) -> dict[str, torch.Tensor]:
+        return {"numbers": self.noise(self.inner(x))}
+
+
+@pytest.mark.filterwarnings("ignore:the models are trained one after the other")
+def test_a_model_that_returns_a_record() -> None:
+    options = {"likelihood": "gaussian", "epochs": 2, "validation": wave(20), "held_out_noise": True}
+    torch.manual_seed(0)
+    model = Named()
+    plain = nn.Sequential(copy.deepcopy(model.inner), copy.deepcopy(model.noise))
+    found = fit(model, wave(), output=lambda result: result["numbers"], **options)
+    expected = fit(plain, wave(), **options)
+    for one, other in zip(found.history, expected.history, strict=True):
+        assert (one.nll, one.validation_nll) == (other.nll, other.validation_nll)
+    with pytest.raises(TypeError, match="the model returned a dict; pass `output`, a function that takes the tensor"):
+        fit(Named(), wave(), likelihood="gaussian", epochs=1)
+    with pytest.raises(TypeError, match="`output` returned a NoneType; pass `output`"):
+        fit(Named(), wave(), likelihood="gaussian", epochs=1, output=lambda result: result.get("logits"))
+    with pytest.raises(TypeError, match="the model returned a dict; wrap it in a module"):
+        fit_stacked([Named(), Named()], [wave(), wave()], likelihood="gaussian", epochs=1)

@@ -10,7 +10,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from gumdrop.layers.block import Block
+from gumdrop.layers.block import SITE, Block, joined
+from gumdrop.layers.kinds import kind_of
 from gumdrop.layers.passes import SiteUse, seen_by
 from gumdrop.layers.site import ConcreteDropout
 from gumdrop.machine.notes import warn
@@ -20,6 +21,10 @@ OBJECTIVES = 3
 reason."""
 SKIPPED = 50
 """The same of a site that has acted before: layers may be skipped at random."""
+BETWEEN_LOOKS = 100
+"""Objectives from one look for layers that were replaced to the next."""
+CONVERTED = "_gumdrop_layers"
+"""Attribute of a converted model: its layers by their names, and the type of each."""
 STEPS = 10
 """Steps of the weights without one of the rate before it is reported; some train both in turns."""
 LOOKS = 10
@@ -35,6 +40,8 @@ def watch_training(blocks: Sequence[Block], model: nn.Module, *, nll: Tensor, nu
     use, inputs = blocks[0].site.use, seen_by(model)
     use.objectives += 1
     _watch_sites(blocks)
+    if use.objectives % BETWEEN_LOOKS == 1:
+        _watch_layers(model)
     batch_dim = blocks[0].site.batch_dim
     rows = inputs.shape[batch_dim] if inputs is not None and inputs.ndim > batch_dim else 0
     batch = nll.numel() if nll.ndim else rows
@@ -43,6 +50,38 @@ def watch_training(blocks: Sequence[Block], model: nn.Module, *, nll: Tensor, nu
     if use.objectives <= OBJECTIVES and not nll.ndim and rows:
         _watch_mean(use, nll, rows)
     return use.objectives == 1
+
+
+def remember_layers(model: nn.Module) -> None:
+    """Keep the names and types of what has a site, which may be replaced."""
+    named = {name: type(layer) for name, layer in model.named_modules() if name and SITE in layer._modules}
+    vars(model).setdefault(CONVERTED, {}).update(named)
+
+
+def _watch_layers(model: nn.Module) -> None:
+    """Warn, once for each, of layers without a site in the place of converted ones."""
+    replaced = []
+    for path, module in model.named_modules():
+        for name, kind in list(vars(module).get(CONVERTED, {}).items()):
+            layer = _at(module, name)
+            if layer is not None and SITE not in layer._modules and (isinstance(layer, kind) or kind_of(layer)):
+                del vars(module)[CONVERTED][name]
+                replaced.append(joined(path, name))
+    if replaced:
+        names = _listed(list(dict.fromkeys(replaced)))  # a part that was converted by itself names its layers, too
+        warn(
+            f"layers were replaced after learn_dropout ({names}), and those in their place have no dropout; "
+            "convert last, or once more: learn_dropout(model) leaves what is converted as it is. Build the optimiser "
+            "after it"
+        )
+
+
+def _at(module: nn.Module, name: str) -> nn.Module | None:
+    """Find a module by its name, if it is still there."""
+    at: nn.Module | None = module
+    for part in name.split("."):
+        at = None if at is None else at._modules.get(part)
+    return at
 
 
 def _watch_sites(blocks: Sequence[Block]) -> None:

@@ -15,6 +15,7 @@ from gumdrop.layers.dense import WeightMatrix
 from gumdrop.layers.in_place import DropInPlace
 from gumdrop.layers.kinds import kind_of
 from gumdrop.layers.table import open_passes
+from gumdrop.layers.watch import remember_layers
 from gumdrop.machine.notes import warn
 from gumdrop.networks.choice import ConversionReport, choose, reads_one_unit, weight_matrix_of
 from gumdrop.networks.plain_dropout import (
@@ -132,6 +133,7 @@ def learn_dropout(
     if not (layers or settled.in_place):
         raise ValueError(_nothing_to_convert(left | settled.left))
     open_passes(model)
+    remember_layers(model)
     if report is not None:
         converted = {name: type(layer).__name__ for name, layer in layers.items()}
         report(ConversionReport(converted, replaced, settled.in_place, left | settled.left, settled.removed))

@@ -32,6 +32,7 @@ def texts(source: str) -> set[str]:
         ("x = y.sum(-1)", {"x = y.mean(-1)", "x = y.sum(0)"}),
         ("x = y.any(dim=0)", {"x = y.all(dim=0)", "x = y.any()", "x = y.any(dim=-1)", "x = y.any(dim=1)"}),
         ("x = y.detach()", {"x = y"}),
+        ("x = (a @ b).abs().T", {"x = (a @ b).T", "x = (a @ b).abs()"}),
         ("x = f(a, b)", {"x = f(b, a)"}),
         ("x = f(a, k=k, j=j)", {"x = f(a, j=j)", "x = f(a, k=k)"}),
         ("x = f(a, k=False)", {"x = f(a)", "x = f(a, k=True)"}),
@@ -60,6 +61,7 @@ def test_slips_of_a_line(source, expected) -> None:
         "warnings.warn('a', stacklevel=2)",
         "x = f'{a + 1}'",
         "x = zip(a, strict=True)",
+        "x = 1e-9",
     ],
 )
 def test_what_is_no_behaviour_has_no_slips(source) -> None:

@@ -73,4 +73,6 @@ class Covered:
             found = {n: [numbers[x] for x in names if x in numbers] for n, names in by_line.items()}
             lines[str(Path(path).relative_to(self.library.parents[1]))] = {n: x for n, x in found.items() if x}
         seconds = [round(self.seconds[name], 3) for name in tests]
-        file.write_text(json.dumps({"digests": digests, "tests": tests, "seconds": seconds, "lines": lines}))
+        partial = file.with_suffix(".partial")
+        partial.write_text(json.dumps({"digests": digests, "tests": tests, "seconds": seconds, "lines": lines}))
+        partial.replace(file)

@@ -1,7 +1,7 @@
 """Slips that a programmer may make, found in the code itself: each is one small change of one place in one file.
 
 Places whose change alters no behaviour are left out: docstrings, annotations, decorators, assertions, the text of
-messages and warnings, ``__all__``, and what only type checkers read.
+messages and warnings, ``__all__``, tolerances, and what only type checkers read.
 """
 
 import ast
@@ -26,24 +26,21 @@ CALCULATED = {
 }  # fmt: skip
 PAIRS = ("all any", "min max", "minimum maximum", "amin amax", "argmin argmax", "zeros ones", "zeros_like ones_like",
          "floor ceil", "sum mean", "exp expm1", "log log1p", "startswith endswith", "lstrip rstrip", "upper lower",
-         "cumsum cumprod", "lower_bound upper_bound", "nanmin nanmax", "eval train")  # fmt: skip
+         "cumsum cumprod", "nanmin nanmax", "eval train")  # fmt: skip
 RENAMED = {a: b for pair in PAIRS for a, b in (pair.split(), reversed(pair.split()))}
 DROPPED = {"detach", "clone", "copy", "abs", "exp", "log", "log1p", "sqrt", "square", "float", "double", "sigmoid",
-           "clamp", "clip", "clamp_min", "nan_to_num", "strip", "lower", "casefold", "flip", "mT", "cumsum",
+           "clamp", "clip", "clamp_min", "nan_to_num", "strip", "lower", "casefold", "flip", "cumsum",
            "softmax", "expand_as", "relu", "neg", "reciprocal"}  # fmt: skip
 COMMUTATIVE = {"max", "min", "maximum", "minimum", "equal", "allclose", "isinstance", "logaddexp", "gcd", "add", "mul"}
 SAYS = {"warn", "warn_once", "debug", "info", "warning", "error", "exception", "TypeVar", "cast"}
-NO_EFFECT = {
-    "strict",
-    "encoding",
-    "stacklevel",
-    "help",
-    "category",
-}  # a guard or a fashion, on the machines that run tests
+NO_EFFECT = {"strict", "encoding", "stacklevel", "help", "category"}
+"""Arguments that only words, or machines of other kinds, depend on."""
 AXES = {"dim", "axis", "dims"}
 REDUCED = {"sum", "mean", "any", "all", "amax", "amin", "argmax", "argmin", "cumsum", "unsqueeze", "squeeze",
            "softmax", "log_softmax", "logsumexp", "std", "var", "flatten", "size", "unbind", "chunk", "movedim",
            "prod"}  # fmt: skip
+LEAST = 1e-4
+"""Smaller constants guard against rounding, and twice as much guards as well."""
 
 
 @dataclass(frozen=True)
@@ -87,6 +84,11 @@ class _Finder(ast.NodeVisitor):
     def text(self, node: ast.AST) -> str:
         start, end = self.span(node)
         return self.source[start:end].decode()
+
+    def inner(self, node: ast.expr) -> str:
+        """Give the text of what a method is of, with the parentheses that its span leaves out."""
+        simple = isinstance(node, ast.Name | ast.Attribute | ast.Call | ast.Subscript)
+        return self.text(node) if simple else f"({self.text(node)})"
 
     def note(self, kind: str, node: ast.AST, new: str) -> None:
         self.found.append((kind, node.lineno, *self.span(node), new))
@@ -211,6 +213,8 @@ class _Finder(ast.NodeVisitor):
             self.number(node, node.value)
 
     def number(self, node: ast.AST, value: float) -> None:
+        if 0 < abs(value) < LEAST:
+            return
         new = value + 1 if isinstance(value, int) else 2 * value or 1.0
         self.note("constant", node, f"({new!r})" if new < 0 else repr(new))
 
@@ -222,7 +226,7 @@ class _Finder(ast.NodeVisitor):
 
     def visit_Attribute(self, node: ast.Attribute) -> None:
         if node.attr in {"T", "mT", "mH"}:
-            self.note("call left out", node, self.text(node.value))
+            self.note("call left out", node, self.inner(node.value))
         self.generic_visit(node)
 
     def visit_Call(self, node: ast.Call) -> None:
@@ -237,7 +241,7 @@ class _Finder(ast.NodeVisitor):
             and isinstance(node.func, ast.Attribute)
             and _name(node.func.value) not in {"torch", "np", "F"}
         ):
-            self.note("call left out", node, self.text(node.func.value))
+            self.note("call left out", node, self.inner(node.func.value))
         if name not in COMMUTATIVE:
             self.swapped(node.args)
         for keyword in node.keywords:

@@ -92,19 +92,13 @@ def options() -> argparse.Namespace:
 def main() -> int:
     """Plant the slips; 1 if one survives."""
     wanted = options()
-    copy_tree()
     file = BUILD / f"{wanted.seed}.json"
-    if not file.exists():
-        paths = [str(path.relative_to(TREE)) for path in (TREE / "src/gumdrop").rglob("*.py")]
-        inside = [f"src/gumdrop/{room}".rstrip("/") for room in wanted.rooms]
-        chosen = [path for path in paths if not inside or any(path == x or path.startswith(f"{x}/") for x in inside)]
-        slips = drawn(TREE, chosen, wanted.seed, wanted.count)
-        new = [asdict(slip) | {"found": "", "diff": slip.diff((TREE / slip.path).read_bytes())} for slip in slips]
-        file.write_text(json.dumps(new, indent=1))
-    entries = json.loads(file.read_text())
     if wanted.equivalent:
+        entries = json.loads(file.read_text())
         entries[int(wanted.equivalent[0])]["equivalent"] = wanted.equivalent[1]
     else:
+        copy_tree()
+        entries = json.loads(file.read_text()) if file.exists() else _new(wanted)
         print(f"seed {wanted.seed}: {len(entries)} slips", flush=True)
         _try(entries, file, wanted)
     file.write_text(json.dumps(entries, indent=1))
@@ -113,6 +107,15 @@ def main() -> int:
             show(i, entry)
     print(f"seed {wanted.seed}: {rate(entries)}")
     return int(any(entry["found"].startswith("SURVIVES") and not entry.get("equivalent") for entry in entries))
+
+
+def _new(wanted: argparse.Namespace) -> list[dict]:
+    """Draw the slips."""
+    paths = [str(path.relative_to(TREE)) for path in (TREE / "src/gumdrop").rglob("*.py")]
+    inside = [f"src/gumdrop/{room}".rstrip("/") for room in wanted.rooms]
+    chosen = [path for path in paths if not inside or any(path == x or path.startswith(f"{x}/") for x in inside)]
+    slips = drawn(TREE, chosen, wanted.seed, wanted.count)
+    return [asdict(slip) | {"found": "", "diff": slip.diff((TREE / slip.path).read_bytes())} for slip in slips]
 
 
 def _try(entries: list[dict], file: Path, wanted: argparse.Namespace) -> None:

@@ -73,7 +73,8 @@ def killed_by(names: list[str], seconds: float) -> str | None:
             resource.setrlimit(resource.RLIMIT_CPU, (int(seconds) + 1, int(seconds) + 2))
             plugin = Chosen(names)
             code = _inside(sorted({name.split("::")[0] for name in names}), plugin, OPTIONS)
-            answer.write_text(json.dumps(plugin.failed or (f"pytest ended with {code}" if code else None)))
+            ended = None if code in (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED) else f"pytest, code {code}"
+            answer.write_text(json.dumps(plugin.failed or ended))
         except BaseException:  # an interrupt that a test lets through, say: the run did not pass
             answer.write_text(json.dumps(traceback.format_exc(limit=1).splitlines()[-1]))
         finally:

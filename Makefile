@@ -21,7 +21,7 @@ SPHINX = $(BIN)/python -m sphinx --jobs auto --fail-on-warning --keep-going -d b
 export PIP_CONSTRAINT := $(CURDIR)/constraints.txt
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help demo explore house test tests test-slow test-kernels test-lowest release-check faults lint types docs docs-quick docs-serve docs-links \
+.PHONY: help demo explore house test tests test-slow test-kernels test-lowest release-check mutants lint types docs docs-quick docs-serve docs-links \
   docs-figures docs-tables \
   docs-trained docs-experiments benchmarks benchmark-prior benchmark-quick benchmark-training benchmark-fits benchmark-growth benchmark-segmentation \
   benchmark-prediction benchmark-rows benchmark-export benchmark-page benchmark-table benchmark-missing benchmark-scale benchmark-grid \
@@ -62,8 +62,8 @@ release-check: ## Build sdist and wheel, install the wheel into an empty environ
 	build/release/empty/bin/pip install -q "$$(ls $(CURDIR)/build/release/dist/*.whl)[cli]"
 	cd build/release && empty/bin/gumdrop demo --help > help.txt && OMP_NUM_THREADS=1 empty/bin/gumdrop demo
 
-faults: $(VENV)/installed-dev ## Plant faults in a copy of the library, one after the other, and name those that no test sees (half an hour)
-	$(BIN)/python tests/faults.py
+mutants: $(VENV)/installed-dev ## Plant slips in a copy of the library, drawn with SEED= (new each time), COUNT= of them, and name those that no test sees
+	PYTHONPATH=tests $(BIN)/python -m mutants $(if $(SEED),--seed $(SEED)) $(if $(COUNT),--count $(COUNT)) $(if $(ROOMS),--rooms $(ROOMS)) $(MUTANTS)
 
 lint: $(VENV)/installed-dev ## Check style and docstrings
 	$(BIN)/ruff check .

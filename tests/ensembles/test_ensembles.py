@@ -266,6 +266,16 @@ def test_a_bend_makes_a_tail_that_of_student() -> None:
         assert found == pytest.approx(truth.logpdf(y.numpy()).mean(), abs=2e-3)
 
 
+def test_what_earlier_states_of_the_noise_lack_is_as_in_a_new_one() -> None:
+    new, loaded = NoiseFunction(2, 3), NoiseFunction(2, 3)
+    for name, value in loaded.state_dict().items():
+        loaded.register_buffer(name, torch.full_like(value, 7.0))
+    earliest = ("center", "scale", "weight", "offset")
+    loaded.load_state_dict({name: getattr(new, name) for name in earliest})
+    assert loaded.state_dict().keys() > set(earliest)
+    assert all(torch.equal(value, getattr(new, name)) for name, value in loaded.state_dict().items())
+
+
 def test_noise_without_a_tail_is_read_from_earlier_states(quick) -> None:
     model, x = copy.deepcopy(quick.model), table()[0]
     state = model.state_dict()

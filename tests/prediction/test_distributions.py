@@ -184,6 +184,18 @@ def test_one_function_is_a_poisson_distribution_of_any_size(log_rate: float) -> 
         assert prediction.quantile(probability).item() == stats.poisson.ppf(probability, np.exp(log_rate))
 
 
+def test_few_and_many_counts_in_one_row() -> None:
+    """One output is summed count by count, the other searched for; each as scipy has it."""
+    log_rates = torch.tensor([[0.0, 9.0], [9.0, 0.5], [0.2, 0.4]], dtype=torch.float64)
+    output = torch.cat([log_rates, torch.full_like(log_rates, -1.0)], -1)
+    prediction, size = NegativeBinomial().predict([output[None]], 1), np.exp(1.0)
+    expected = stats.nbinom(size, size / (size + np.exp(log_rates.numpy())))
+    for probability in (0.01, 0.5, 0.99):
+        quantile = prediction.quantile(probability)
+        np.testing.assert_array_equal(quantile, expected.ppf(probability))
+        np.testing.assert_allclose(prediction.cdf(quantile), expected.cdf(quantile.numpy()), rtol=1e-9)
+
+
 @pytest.mark.parametrize("log_rate", [-1e4, 1e4])
 def test_rates_beyond_all_measure_stay_numbers(log_rate: float) -> None:
     model = gd.learn_dropout(nn.Linear(2, 1), p=0.5)

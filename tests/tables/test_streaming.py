@@ -553,6 +553,13 @@ def test_processes_share_the_stream_of_an_estimator(numbers_only, tmp_path) -> N
     assert all(torch.equal(one[name], other[name]) for name in one)
 
 
+def test_a_part_with_fewer_rows_than_its_header_says_is_named_once(path) -> None:
+    stream = TableStream(path)
+    with pytest.raises(TableError) as raised:
+        list(stream.read(replace(stream.pieces[2], num_rows=120)))
+    assert str(raised.value) == f"{path} has 100 rows in part 3, and by its header 120: copy it or write it again"
+
+
 def test_labels_and_settings_that_do_not_go_with_a_stream(numbers_only) -> None:
     frame = pd.read_parquet(numbers_only)
     frame.assign(label="one").to_parquet(numbers_only)

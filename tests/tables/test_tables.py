@@ -12,6 +12,7 @@ from gumdrop.ensembles.noise import NoiseFunction
 from gumdrop.likelihoods import ClassificationPrediction, RegressionPrediction
 from gumdrop.tables import TableError, load_table_model, read_table
 from gumdrop.tables.explained import Background, ColumnShares, ExplainedRow, ExplainedTarget, Overall, TableExplanation
+from gumdrop.tables.fitting import fit as table_fit
 from gumdrop.tables.fitting import train as fitting_train
 from gumdrop.tables.fitting.fit import fit_table
 from gumdrop.tables.fitting.settings import FitSettings
@@ -205,6 +206,25 @@ def test_the_twins_are_the_same_ensemble_at_one_rate_and_leave_the_process_alone
     assert all(p == pytest.approx(0.1) for member in fixed for p in member.values())
     assert all(p == 0 for member in none for p in member.values())
     assert any(abs(p - 0.1) > 0.01 for member in learned for p in member.values())
+
+
+def test_the_twins_are_trained_as_long_as_the_model_was(regression, tmp_path, monkeypatch):
+    """What training decided, not what was asked for."""
+    train, lengths, fit = table_fit.train_until_stopped, [], fitting_train.fit
+
+    def shorter(data, settings, *rest):
+        return train(data, dataclasses.replace(settings, epochs=2), *rest)
+
+    def watched(*arguments, **options):
+        fitted = fit(*arguments, **options)
+        lengths.append([len(member.history) for member in fitted.members])
+        return fitted
+
+    monkeypatch.setattr(table_fit, "train_until_stopped", shorter)
+    monkeypatch.setattr(fitting_train, "fit", watched)
+    settings = dataclasses.replace(QUICK, num_members=2)
+    fit_table(regression / "houses.csv", "price", tmp_path / "run", reading=NO_GRADE, settings=settings)
+    assert lengths == [[2, 2]] * 3
 
 
 @pytest.mark.parametrize(

@@ -136,6 +136,28 @@ def test_rates_that_were_planted_are_found_layer_by_layer() -> None:
     assert score > alone + 0.05
 
 
+def test_each_fold_is_scored_by_rates_that_were_learned_without_it(monkeypatch) -> None:
+    x, learned, scored = torch.arange(20.0)[:, None], [], []
+    outputs = FrozenNetwork.outputs
+
+    def learn(network, rows, likelihood, start):
+        learned.append(rows.x.alone.flatten().tolist())
+        return torch.full((len(network.sites),), -3.0 - len(learned))
+
+    def watched(network, rows, logits):
+        if len(rows.alone) < len(x):
+            scored.append((rows.alone.flatten().tolist(), logits[0].item()))
+        return outputs(network, rows, logits)
+
+    monkeypatch.setattr(held_out_rates, "_learned", learn)
+    monkeypatch.setattr(frozen, "JUDGES", 4)
+    monkeypatch.setattr(FrozenNetwork, "outputs", watched)
+    fit_rates(plain(1), (x, torch.randn(20, 1)), likelihood="gaussian")
+    assert [logit for _, logit in scored] == [-4.0 - k for k in range(len(learned))]
+    for (rows, _), without in zip(scored, learned, strict=True):
+        assert sorted(rows + without) == x[:, 0].tolist()
+
+
 def test_a_network_that_is_right_keeps_the_temperature_alone() -> None:
     network, held_out, (x, _) = planted(1e-7, 1e-7, noise=0.3)
     before = network(x).detach()

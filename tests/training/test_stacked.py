@@ -147,6 +147,11 @@ def test_bad_arguments(options, error, words) -> None:
         fit_stacked(networks(1), **{"train": [task(0)], "likelihood": "gaussian", "epochs": 1} | options)
 
 
+def test_no_models_are_refused() -> None:
+    with pytest.raises(ValueError, match="of one length, at least 1, got 0, 0, 0 and 0"):
+        fit_stacked([], [], likelihood="gaussian", epochs=1)
+
+
 # Rows of shared data, and rows that are held out
 
 

@@ -1,5 +1,6 @@
 import copy
 import json
+from functools import partial
 
 import pytest
 import torch
@@ -38,6 +39,22 @@ def test_fit_lowers_the_nll_and_moves_the_rates() -> None:
     assert all(abs(p - 0.1) > 0.005 for p in history[-1]["rates"].values())
     assert history[-1]["rates"] == pytest.approx({k: float(v) for k, v in gd.dropout_rates(model).items()})
     assert not model.training
+
+
+@pytest.mark.parametrize("optimizer", [torch.optim.AdamW, partial(torch.optim.SGD, momentum=0.8)])
+def test_the_schedule_changes_learning_rates_alone(optimizer) -> None:
+    """One cycle up to the rate that was given and down again; momentum and decay stay."""
+    model = network()
+    own = optimizer(model.parameters(), lr=0.3, weight_decay=0.05)
+    (group,) = own.param_groups
+    before, rates = {name: value for name, value in group.items() if name not in ("params", "lr")}, []
+    kept = state.TrainingState(model, own, steps=20, settings={}, checkpoint=None)
+    for _ in range(20):
+        rates.append(group["lr"])
+        assert before | {name: group[name] for name in before} == before
+        kept.step([model(torch.ones(1, 2)).sum()], None)
+    assert max(rates) == pytest.approx(0.3, rel=1e-2)
+    assert rates[0] < 0.02 > rates[-1]
 
 
 def test_what_is_measured_is_kept_and_changes_no_weight(tmp_path, monkeypatch) -> None:

@@ -3,6 +3,7 @@
 import io
 import json
 import re
+import shutil
 import subprocess
 import sys
 from dataclasses import replace
@@ -182,6 +183,10 @@ def test_serving_knows_labels_as_the_schema_does(labels, values, codes) -> None:
         (",", "€", ["1.234", "1.234.567,5", "-0,25", "7", "€ 3,50", "-3,5€", "1 234,5"]),
         (".", "%", ["1,234", "1,234,567.5", "-0.25", "7", "12 %", ".5"]),
         (".", "m²", ["1,234 m²", "\u22128m²", "7"]),
+        (".", "", ["(13.21)", "( 1,234.5 )", "13.21", "-2"]),
+        (",", "€", ["(1.234,5) €", "€ (7)", "(3,5 €)", "-€ 3", "€ -3"]),
+        (".", "USD", ["USD 27", "27 USD", "USD (1,300.50)", "(5) USD", "USD -5", "-USD 5", "7"]),
+        (",", "R$", ["R$ 1.234,50", "(R$ 3)", "7"]),
     ],
 )
 def test_serving_reads_numbers_as_training_does(decimal, unit, texts) -> None:
@@ -189,8 +194,9 @@ def test_serving_reads_numbers_as_training_does(decimal, unit, texts) -> None:
     got = served.encode([{"size": text} for text in texts])[:, 0]
     np.testing.assert_array_equal(got, spelled_numbers(pd.Series(texts), decimal))
     assert served.encode([{"size": 1.234}, {"size": np.float64(2)}])[:, 0].tolist() == [1.234, 2]
-    for strange in ("1,2,3", "5x", "5 m", "$5", "1.5" if decimal == "," else "1,5"):
-        with pytest.raises(serving.ServingError, match=f"'{re.escape(strange)}', which is not a number in {unit}"):
+    for strange in ("1,2,3", "5x", "5 m", "$5", "(-5)", "+-5", "5 (2)", "1.5" if decimal == "," else "1,5"):
+        what = f"'{re.escape(strange)}', which is not a number{' in ' * bool(unit)}{re.escape(unit)}"
+        with pytest.raises(serving.ServingError, match=what):
             served.encode([{"size": strange}])
 
 
@@ -354,6 +360,27 @@ def test_the_page_feeds_what_serving_feeds(place, browser) -> None:
     assert np.isnan(settled(page)).tolist() == [False, False, True, False]
     assert page.inner_text("output") == "price: 1 ± 3\nnot known for lack of data: 2, noise: 2.24"
     page.close()
+
+
+@pytest.mark.skipif(shutil.which("node") is None, reason="needs node")
+@pytest.mark.parametrize(
+    ("mean", "std", "words"),
+    [
+        (1, 3, "1 ± 3"),
+        (1e-9, 2.5e-10, "1.00e-9 ± 2.5e-10"),
+        (4.2e-4, 1.3e-4, "4.2e-4 ± 1.3e-4"),
+        (413386.2, 1234.5, "413,400 ± 1,200"),
+        (12345.6789, 0.00123, "12,345.6789 ± 0.0012"),
+        (0, 1, "0 ± 1"),
+        (-2.3e-9, 1e-7, "-2e-9 ± 1.0e-7"),
+        (1e-9, 0, "1.00e-9 ± 0"),
+    ],
+)
+def test_the_page_writes_as_many_digits_as_are_known(mean, std, words) -> None:
+    page = (DOCS / "examples" / "browser.html").read_text()
+    code = page[page.index("function short(") : page.index("function sentence(")]
+    command = ["node", "-e", f"{code}process.stdout.write(plusMinus({mean}, {std}))"]
+    assert subprocess.run(command, capture_output=True, check=True, text=True, encoding="utf-8").stdout == words
 
 
 def settled(page):

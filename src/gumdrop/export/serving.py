@@ -30,7 +30,10 @@ _PLAIN = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,3})?", re.ASCII)
 _MIDNIGHT = re.compile(r"^(\d{4}-\d\d-\d\d) 00:00:00$")
 _YES_NO = ({"true", "false"}, {"yes", "no"}, {"y", "n"}, {"t", "f"})
 _SPACES = re.compile(r"[\s'’]")
-_MARKS = "$€£¥%"
+_CURRENCY = re.compile(r"[A-Z]{0,2}[^\w\s]|[A-Z]{3}")
+"""Units that may stand before a number."""
+_BOOKED = re.compile(r"([^\d()+-]*)\(([^()+-]+)\)([^\d()+-]*)")
+"""A negative number, as accounting writes it."""
 _YEAR_MONTH = re.compile(r"(\d{4})[-/](0[1-9]|1[0-2])|(0?[1-9]|1[0-2])[-/]((?:19|20)\d\d)")
 _QUARTER = re.compile(r"(\d{4})[- ]?Q([1-4])|Q([1-4])[- /]?(\d{4})")
 _WEEK = re.compile(r"\d{4}-?W\d\d")
@@ -230,7 +233,12 @@ def _of_day(hour: int, half: str | None) -> int:
 def _number(text: str, unit: str, decimal: str | None) -> float:
     """Read a number with the unit and the decimal mark of training: with a comma 1.234 is 1234, and 1.5 is none."""
     text = _SPACES.sub("", text).replace("\u2212", "-")
-    text = text.replace(unit, "", 1) if unit in _MARKS else text.removesuffix(unit)
+    if booked := _BOOKED.fullmatch(text):
+        text = "-" + "".join(booked.groups())
+    after = f"(?:{re.escape(unit)})?"
+    before = after if _CURRENCY.fullmatch(unit) else ""
+    if number := re.fullmatch(f"([+-]?){before}([+-]?)(.*?){after}", text):
+        text = "".join(number.groups())
     thousands = "." if decimal == "," else ","
     if decimal and re.fullmatch(rf"[+-]?([1-9]\d{{0,2}}([{thousands}]\d{{3}})+|\d*)([{decimal}]\d*)?", text):
         text = text.replace(thousands, "").replace(decimal, ".")
@@ -249,23 +257,27 @@ def read_rows(file: TextIO) -> list[dict[str, str]]:
     for row in reader:
         if len(row) < 2 and not "".join(row).strip():  # a blank line
             continue
-        if len(row) != len(names):
+        if "".join(row[len(names) :]).strip() or any(names[len(row) :]):  # more than marks at the ends of lines
             raise ServingError(f"line {reader.line_num} has {len(row)} cells, its header {len(names)}")
-        rows.append(dict(zip(names, row, strict=True)))
+        rows.append(dict(zip(names, row, strict=False)))
     return rows
 
 
 def write_predictions(model: ServedModel, rows: Sequence[Mapping[str, Any]], file: TextIO) -> None:
-    """Predict rows and write a table."""
+    """Predict rows and write a table, with the columns that name the rows where these have them."""
     outputs = model.predict(rows)
+    identifiers = [name for name in model.metadata["schema"].get("identifiers", ()) if all(name in row for row in rows)]
     classes = model.metadata["schema"]["target"]["classes"]
     names: list[str] = []
     for name in outputs:
         names += [f"p({label})" for label in classes] if name == "probabilities" else [name]
     writer = csv.writer(file, lineterminator="\n")
-    writer.writerow(["row", *names])
+    writer.writerow(["row", *identifiers, *names])
     table = np.column_stack(list(outputs.values()))
-    writer.writerows([i, *map(str, values)] for i, values in enumerate(table, start=1))
+    pairs = zip(rows, table, strict=True)
+    writer.writerows(
+        [i, *(row[name] for name in identifiers), *map(str, values)] for i, (row, values) in enumerate(pairs, start=1)
+    )
 
 
 if __name__ == "__main__":
@@ -274,5 +286,5 @@ if __name__ == "__main__":
     try:
         with Path(sys.argv[2]).open(encoding="utf-8-sig", newline="") as table:
             write_predictions(ServedModel(sys.argv[1]), read_rows(table), sys.stdout)
-    except (ServingError, OSError) as error:
+    except (ServingError, OSError, csv.Error) as error:
         sys.exit(f"error: {error}")

@@ -23,7 +23,8 @@ from gumdrop.tables.errors import STDIN, TableError, check_present
 from gumdrop.tables.fitting.settings import PredictionSettings
 from gumdrop.tables.model import ROWS_OF_A_PART, TableModel
 from gumdrop.tables.notes import encoding_notes, extra_notes, without_target
-from gumdrop.tables.reading.table import read_commas, read_table
+from gumdrop.tables.reading.frame import read_texts
+from gumdrop.tables.reading.table import read_table
 from gumdrop.tables.schema.schema import Encoded
 from gumdrop.tables.scoring import Evaluation, evaluate, known_target
 from gumdrop.tables.streams.pieces import TableStream
@@ -125,16 +126,17 @@ def predict_stream(
     """Predict a table that does not fit into memory."""
     from tqdm.auto import tqdm
 
-    names = list(dict.fromkeys([*model.schema.names, *model.grouped_by, *settings.keep]))
+    kept = [*model.schema.carried(stream.names), *settings.keep]
+    names = list(dict.fromkeys([*model.schema.names, *model.grouped_by, *kept]))
     check_present(stream.names, names)
     whole, columns = None, None
     with tqdm(total=stream.num_rows, unit="row", unit_scale=True, disable=None if progress else True) as bar:
         for piece in stream.pieces:
-            as_written = stream.read(piece, settings.keep or names[:1], as_written=True)
+            as_written = stream.read(piece, kept or names[:1], as_written=True)
             for (_, frame), (_, beside) in zip(stream.read(piece, names), as_written, strict=True):
-                frame = read_commas(frame, model.reading["known"])
-                kept = beside.astype({name: stream.dtype(name) for name in settings.keep})
-                part, encoded, _ = _predict_part(model, frame, kept, settings)
+                frame, _ = read_texts(frame, **model.reading)
+                beside = beside.astype({name: stream.dtype(name) for name in kept})
+                part, encoded, _ = _predict_part(model, frame, beside, settings)
                 part.insert(0, "row", frame.index + 1)
                 write(part)
                 whole, columns = encoded if whole is None else _joined(whole, encoded), part[:0]
@@ -151,11 +153,13 @@ def predict_stream(
 def _predict_part(
     model: TableModel, frame: pd.DataFrame, beside: pd.DataFrame, settings: PredictionSettings
 ) -> tuple[pd.DataFrame, Encoded, Prediction]:
-    """Predict a few rows, with the columns to keep from the frame beside; what is odd comes without encoded rows."""
+    """Predict a few rows, behind identifiers and columns to keep of the frame beside; what is odd comes without."""
     predictions, rows, prediction = model.predict_part(frame, settings)
-    if both := [name for name in ("row", *predictions.columns) if name in settings.keep]:
+    own = ["row", *predictions.columns]
+    if both := [name for name in own if name in settings.keep]:
         raise TableError(f"column {both[0]!r} cannot be kept, because a column of the predictions has this name")
-    for position, name in enumerate(dict.fromkeys(settings.keep)):
+    identifiers = [name for name in model.schema.carried(beside.columns) if name not in own]
+    for position, name in enumerate(dict.fromkeys([*identifiers, *settings.keep])):
         predictions.insert(position, name, beside[name].array)
     counts = dataclasses.replace(rows, x=rows.x[:0], odd_cells={}, unknown=rows.unknown[:0])
     return predictions, counts, prediction

@@ -4,7 +4,7 @@ import dataclasses
 import os
 from dataclasses import dataclass
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 import numpy as np
 import pandas as pd
@@ -144,7 +144,8 @@ def read_data(path: object, target: str, reading: Reading, settings: FitSettings
         raise TableError("`stream` does not read targets that are known in part: leave `stream` away, or take a sample")
     if not isinstance(path, str | os.PathLike):
         raise TableError("`stream` reads files in pieces, and a data frame is in memory already: leave `stream` away")
-    streamed = open_stream(Path(path), target, drop=reading.drop, categories=reading.categories, seed=settings.seed)
+    said: dict[str, Any] = {"drop": reading.drop, "categories": reading.categories, "decimal": reading.decimal}
+    streamed = open_stream(Path(path), target, **said, seed=settings.seed)
     return split_and_encode(path, streamed.table, target, reading, settings, streamed)
 
 
@@ -170,7 +171,7 @@ def split_and_encode(
     notes = [*table.notes, *_left_out(table, target), *check_parts(parts, whole, frame)]
     schema = with_statistics(whole, frame.iloc[parts.train]) if streamed is None else streamed.survey.exact(whole)
     encoded = schema.encode_inputs(frame)
-    notes += table_notes(frame, whole, rows, table.padded)
+    notes += table_notes(frame, whole, rows, table.padded, table.missing)
     notes += [*encoding_notes(schema, encoded), *advice(whole, settings, column)]
     notes, x, unknown = notes + task_of(schema.target).notes, encoded.x, encoded.unknown
     if other is not None:

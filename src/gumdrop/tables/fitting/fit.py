@@ -32,7 +32,7 @@ from gumdrop.tables.model_file import save_model
 from gumdrop.tables.plain import plain
 from gumdrop.tables.prediction import written_table
 from gumdrop.tables.profile import Profile, column_profiles
-from gumdrop.tables.reading.declared import Reading, as_declared
+from gumdrop.tables.reading.declared import Reading, as_declared, column_name
 from gumdrop.tables.reading.frame import declared_categories
 from gumdrop.tables.reading.spelling import plain_numbers
 from gumdrop.tables.results import FitResults, Stopped, TargetFacts, write_results
@@ -47,7 +47,7 @@ READING, SETTINGS = Reading(), FitSettings()
 
 def fit_table(
     table: object,
-    target: str,
+    target: str | int,
     out: str | os.PathLike[str] | None = None,
     *,
     reading: Reading = READING,
@@ -68,7 +68,7 @@ def fit_table(
 
     Args:
         table: CSV or Parquet file, ``-`` for standard input, or a data frame, see `gumdrop.tables.read_table`.
-        target: Column to predict.
+        target: Column to predict; of a frame whose columns are integers, an integer.
         out: Folder to make; None keeps nothing but the model that is returned, and trains none to compare with.
         reading: What the columns are, where the table does not tell.
         settings: Choices of network, training and split.
@@ -84,11 +84,11 @@ def fit_table(
 
     Raises:
         TableError: If the table cannot be used, ``out`` exists, or another fit is at work on it.
-        TypeError: If ``table`` is neither a file nor a table.
+        TypeError: If ``table`` is neither a file nor a table, or ``target`` no name.
         KeyboardInterrupt: If the run was interrupted before there was anything to keep.
         OSError: If the disk is full; what was trained is kept, and the same call goes on from there.
     """
-    group, started = with_long_timeout(process_group()), time.monotonic()
+    group, started, target = with_long_timeout(process_group()), time.monotonic(), column_name(target, "target")
     tell = notify if notify is not None and group.is_first else _in_silence
     with contextlib.ExitStack() as stack:
         path = Path(f"{stack.enter_context(tempfile.TemporaryDirectory())}/model" if out is None else out)
@@ -157,11 +157,10 @@ def _write_rest(
         names = ("batch_size",) if settings.hidden is None and data.streamed is None else ("epochs", "batch_size")
         decided: dict[str, Any] = {name: results.settings[name] for name in names}
         settings = replace(settings, **decided)
-    path = os.fspath(table) if isinstance(table, str | os.PathLike) else None
+    path = os.fspath(table) if isinstance(table, str | os.PathLike) and not Path(table).is_fifo() else None
     again = f"{'TABLE.csv ' if path is None else ''}--config {CONFIG_FILE}"
     comments = [f"gumdrop {VERSION}; to repeat this run:  gumdrop fit {again} --out NEW_FOLDER"]
-    what = "it was a data frame with" if path is None else "its file"
-    comments += [f"the table had {data.num_rows} rows, and {what} the SHA-256 {data.table.sha256}"]
+    comments += [f"the table, {data.name}, had {data.num_rows} rows and the SHA-256 {data.table.sha256}"]
     text = config_text(path, data.schema.target.name, reading, settings, comments=comments)
     (partial / CONFIG_FILE).write_text(text, encoding="utf-8")
 
@@ -282,8 +281,10 @@ def _write_predictions(data: TableData, model: TableModel, prediction: Predictio
     tested = model.prediction_frame(prediction)
     tested.insert(0, "row", data.rows[data.test])
     observed = model.task.written(data.frame.iloc[data.test][data.schema.target.name])
-    for position, (name, values) in enumerate(observed.items(), 1):
-        tested.insert(position, name, values)
+    names = [name for name in data.schema.identifiers if name not in {*observed, *tested}]
+    beside = {**data.frame.iloc[data.test][names], **observed}
+    for position, (name, values) in enumerate(beside.items(), 1):
+        tested.insert(position, name, np.asarray(values))
     with written_table(path / "predictions.csv") as write:
         write(tested)
     return tested

@@ -8,8 +8,16 @@ from typing import Any
 import pandas as pd
 
 from gumdrop.tables.errors import TableError, check_unique
-from gumdrop.tables.reading.csv import PADDED, Marks, read_again, read_marks, with_comma
-from gumdrop.tables.reading.spelling import Decimal, Mark, plain_numbers, tidy
+from gumdrop.tables.reading.csv import (
+    PADDED,
+    Marks,
+    in_thousandths,
+    left_in_doubt,
+    read_again,
+    read_marks,
+    with_comma,
+)
+from gumdrop.tables.reading.spelling import Decimal, Mark, plain_numbers, tidy, words_for_missing
 
 
 def read_frame(
@@ -24,6 +32,7 @@ def read_frame(
     texts = [name for name, dtype in zip(map(str, frame), frame.dtypes, strict=True) if not is_kept(dtype)]
     for name in texts:
         frame[name] = spelled_cells(frame[name])
+    missing = words_for_missing(frame)
     frame = tidy(frame, labels)
     texts, padded = [name for name in texts if name not in {*words, *labels}], []
     spelled = frame[texts]
@@ -35,7 +44,34 @@ def read_frame(
     floats = [name for name in texts if frame[name].dtype == float]
     frame, marks = read_marks(frame, [name for name in texts if name not in floats], decimal, known)
     frame, marks = read_again(frame, spelled[with_comma(floats, marks, known)], marks, known)
-    return frame, marks, padded
+    if known is None and marks.decimal is None and (few := in_thousandths(frame[floats])):
+        frame = left_in_doubt(frame, spelled[few], is_european=False)
+    return frame, marks._replace(missing=missing), padded
+
+
+def read_texts(
+    frame: pd.DataFrame,
+    decimal: Decimal | None,
+    words: Collection[str] = (),
+    known: Mapping[str, Mark] | None = None,
+    labels: Collection[str] = (),
+) -> tuple[pd.DataFrame, Marks]:
+    """Read texts of Parquet and Arrow that are numbers with marks; plain ones are read where they are used."""
+    columns = frame.columns if known is None else frame.columns.intersection([*known])
+    texts = [name for name in map(str, columns) if name not in {*words, *labels} and _is_text(frame[name])]
+    pointed = {name for name in texts if (known or {}).get(name, Mark(decimal)).decimal}
+    marked = [name for name in texts if _has_marks(frame[name], r"[.,]" if name in pointed else None)]
+    return read_marks(frame, marked, decimal, known)
+
+
+def _is_text(column: pd.Series) -> bool:
+    is_text = column.dtype == object or pd.api.types.is_string_dtype(column)
+    return bool(is_text and column.dropna().map(lambda cell: isinstance(cell, str)).all())
+
+
+def _has_marks(column: pd.Series, points: str | None) -> bool:
+    """Return whether some cell is no number as programs write it, or has a point that may not be what it seems."""
+    return bool(plain_numbers(column)[1].any() or (points and column.str.contains(points).any()))
 
 
 def declared_categories(table: object) -> list[str]:

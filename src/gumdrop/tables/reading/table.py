@@ -1,9 +1,7 @@
 """Read a table from a file, from standard input or from memory, and refuse one that is no table, in words that help."""
 
 import csv
-import io
 import os
-import re
 import sys
 import zlib
 from collections.abc import Collection, Mapping, Sequence
@@ -11,94 +9,18 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pandas as pd
 
-from gumdrop.tables.errors import STDIN, TableError, check_unique
-from gumdrop.tables.reading.csv import read_csv, read_marks, verbatim
-from gumdrop.tables.reading.frame import frame_sha256, is_kept, named, read_frame, spelled_cells
-from gumdrop.tables.reading.source import PARQUET, ZIP, check_file, first_bytes, sha256
-from gumdrop.tables.reading.spelling import Decimal, Mark, tidy
+from gumdrop.tables.errors import STDIN, TableError
+from gumdrop.tables.reading.csv import read_csv, verbatim
+from gumdrop.tables.reading.frame import frame_sha256, is_kept, named, read_frame, read_texts, spelled_cells
+from gumdrop.tables.reading.parquet import read_parquet
+from gumdrop.tables.reading.source import PARQUET, ZIP, check_file, first_bytes, is_pipe, sha256
+from gumdrop.tables.reading.spelling import Decimal, Mark, tidy, words_for_missing
 
 FRAME = "data frame"
 """What messages and results call a table that is no file."""
-MOST_CELLS = 2**31
-"""Cells of a Parquet file that are read at once, some 16 GB; its header may claim any number."""
-ROW_LABELS = re.compile(r"__index_level_\d+__")
-"""Columns in which pandas writes row labels without a name."""
-LABELS_NOTE = "the row labels that pandas wrote are left out, as they have no name"
-STANDARD_INPUT = "standard input"
-
-
-def read_commas(frame: pd.DataFrame, known: Mapping[str, Mark] | None) -> pd.DataFrame:
-    """Read texts of Parquet and Arrow as numbers where those of training had a decimal comma."""
-    commas = [name for name, mark in (known or {}).items() if mark.decimal == "," and name in frame.columns]
-    return read_marks(frame, [name for name in commas if not is_kept(frame[name].dtype)], ",", known)[0]
-
-
-def read_parquet(source: Path | bytes, name: str) -> tuple[pd.DataFrame, list[str]]:
-    """Read a Parquet file, with its texts as they are."""
-    try:
-        import pyarrow.parquet as pq
-    except ModuleNotFoundError as error:
-        raise TableError(
-            f"{name} is a Parquet file, which needs pyarrow: pip install 'gumdrop[parquet]', or save it as CSV"
-        ) from error
-    try:
-        with pq.ParquetFile(io.BytesIO(source) if isinstance(source, bytes) else source) as file:
-            frame = _columns_of(file, name)
-    except TableError:
-        raise
-    except Exception as error:  # whatever pyarrow and pandas raise for a damaged file
-        raise TableError(f"{name} cannot be read ({error}): write the Parquet file again") from error
-    frame.columns = [str(column).strip() for column in frame.columns]
-    frame, notes = without_row_labels(frame)
-    check_unique(list(frame.columns))
-    if frame.empty:
-        raise TableError(f"{name} has no rows or no columns")
-    for column in frame.columns:
-        held = frame[column].dtype == object and frame[column].map(pd.api.types.is_list_like)
-        if np.any(held):  # lists become texts, which are refused where the column is used
-            frame[column] = frame[column].map(str, na_action="ignore")
-    return frame, notes
-
-
-def _columns_of(file: Any, name: str) -> pd.DataFrame:
-    """Read all columns of a Parquet file, also those that pandas keeps as row labels."""
-    rows, cells = file.metadata.num_rows, file.metadata.num_rows * file.metadata.num_columns
-    if not 0 <= cells <= MOST_CELLS:
-        raise TableError(
-            f"{name} has {rows:,} rows of {file.metadata.num_columns} columns by its header, too many to read at once: "
-            "read it in pieces with --stream, or write the Parquet file again"
-        )
-    table = file.read()
-    if len(table) != rows:
-        raise TableError(f"{name} has {len(table):,} rows, and {rows:,} by its header: write the Parquet file again")
-    return as_pandas(table)
-
-
-def as_pandas(rows: Any, **options: Any) -> pd.DataFrame:
-    """Take rows of Arrow as a frame of pandas, in which integers stay exact where cells are missing."""
-    frame: pd.DataFrame = rows.to_pandas(ignore_metadata=True, **options)
-    for column, held in zip(rows.schema, rows.columns, strict=True):
-        if held.null_count and (kind := whole_kind(column.type)):  # which would be floats
-            frame[column.name] = held.to_pandas(types_mapper={column.type: kind}.get)
-    return frame
-
-
-def whole_kind(kind: Any) -> Any:
-    """The dtype of pandas that holds integers of a type of Arrow and missing cells; None for other types."""
-    import pyarrow as pa
-
-    if not pa.types.is_integer(kind):
-        return None
-    return pd.UInt64Dtype() if kind == pa.uint64() else pd.Int64Dtype()
-
-
-def without_row_labels(frame: pd.DataFrame) -> tuple[pd.DataFrame, list[str]]:
-    """Leave out the row labels without a name that pandas writes beside the columns; with a name they are columns."""
-    labels = [name for name in frame.columns if ROW_LABELS.fullmatch(name)]
-    return frame.drop(columns=labels), [LABELS_NOTE] * bool(labels)
+STANDARD_INPUT, PIPE = "standard input", "pipe"
 
 
 @dataclass(frozen=True, eq=False)
@@ -121,6 +43,8 @@ class Table:
     """Columns that were asked for as they stand in the table."""
     typed: bool = True
     """Whether missing cells differ from all texts, as in a data frame and in Parquet."""
+    missing: Mapping[str, list[str]] = field(default_factory=dict)
+    """Words that were taken for missing, by column of texts."""
 
     def with_labels(self, name: str) -> "Table":
         """Read a column again as labels, which are spelled as in the table; in what is typed each text is one."""
@@ -177,22 +101,24 @@ def read_table(
     if not isinstance(path, str | os.PathLike):
         frame, marks, padded = read_frame(path, decimal, words, known, labels)
         beside = _some(named(path), spelled) if spelled else pd.DataFrame()
-        return Table(frame, marks.decimal, marks.notes, frame_sha256(frame), padded, marks.columns, beside)
+        facts = (marks.decimal, marks.notes, frame_sha256(frame), padded, marks.columns, beside)
+        return Table(frame, *facts, missing=marks.missing)
     name = STANDARD_INPUT if str(path) == STDIN else str(path)
-    source = sys.stdin.buffer.read() if str(path) == STDIN else Path(path)
-    if isinstance(source, Path):
-        check_file(source)
+    source = _source(path)
     start = first_bytes(source)
     try:
         if start.startswith(ZIP):
             raise TableError(f"{name} is a spreadsheet or a zip archive: save it as CSV (UTF-8) and try again")
         if start.startswith(PARQUET):
             frame, notes = read_parquet(source, name)
-            beside = _some(frame, spelled)
-            return Table(read_commas(tidy(frame, labels), known), None, notes, sha256(source), spelled=beside)
+            beside, missing = _some(frame, spelled), words_for_missing(frame)
+            frame, marks = read_texts(tidy(frame, labels), decimal, words, known, labels)
+            facts = (marks.decimal, [*notes, *marks.notes], sha256(source), list[str](), marks.columns, beside)
+            return Table(frame, *facts, missing=missing)
         frame, marks, padded = read_csv(source, name, decimal, {*words, *labels}, known)
-        beside = verbatim(source, spelled) if spelled else pd.DataFrame()
-        return Table(frame, marks.decimal, marks.notes, sha256(source), padded, marks.columns, beside, typed=False)
+        beside = verbatim(source, list(frame), spelled) if spelled else pd.DataFrame()
+        facts = (marks.decimal, marks.notes, sha256(source), padded, marks.columns, beside)
+        return Table(frame, *facts, typed=False, missing=marks.missing)
     except UnicodeError as error:
         code = "utf-16" if start[:2] in {b"\xff\xfe", b"\xfe\xff"} else "latin1"
         raise TableError(
@@ -207,6 +133,14 @@ def _some(frame: pd.DataFrame, names: Collection[str]) -> pd.DataFrame:
     return frame[[name for name in frame.columns if name in names]].copy()
 
 
+def _source(path: str | os.PathLike[str]) -> Path | bytes:
+    """Return the file, or all that a pipe gives, which is read once."""
+    if str(path) == STDIN:
+        return sys.stdin.buffer.read()
+    check_file(Path(path))
+    return Path(path).read_bytes() if is_pipe(path) else Path(path)
+
+
 def read_rows(path: object, **reading: Any) -> pd.DataFrame:
     """Read a table as `read_table` does, without its checksum, which takes longer than the prediction of a few rows."""
     return read_table(path, **reading).frame if isinstance(path, str | os.PathLike) else read_frame(path, **reading)[0]
@@ -216,4 +150,4 @@ def name_of(table: object) -> str:
     """What results call a table: its file without the folder, or what it is."""
     if not isinstance(table, str | os.PathLike):
         return FRAME
-    return STANDARD_INPUT if str(table) == STDIN else Path(table).name
+    return STANDARD_INPUT if str(table) == STDIN else PIPE if is_pipe(table) else Path(table).name

@@ -1,6 +1,5 @@
 """Decide what each column of a training table is and which labels are its categories, or say why it cannot be told."""
 
-import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
@@ -9,9 +8,9 @@ import numpy as np
 import pandas as pd
 
 from gumdrop.machine.recording import atoms_of, stand_ins, stays_positive, steps_of
-from gumdrop.tables.errors import MISSING, TableError, check_present, check_unique
+from gumdrop.tables.errors import MISSING, TableError, check_present, check_unique, is_unnamed, listed
 from gumdrop.tables.reading.declared import Reading
-from gumdrop.tables.reading.spelling import exact_number, plain_numbers, spelled_numbers, spelling_of
+from gumdrop.tables.reading.spelling import exact_number, plain_numbers, words_around
 from gumdrop.tables.reading.times import YEARS, Order, cycle_of, order_of
 from gumdrop.tables.schema.cells import (
     OTHERS,
@@ -29,18 +28,22 @@ from gumdrop.tables.schema.cells import (
 )
 from gumdrop.tables.schema.columns import CategoryColumn, Column, MeasuredColumn
 from gumdrop.tables.schema.schema import TableSchema, Target, Task
+from gumdrop.tables.schema.texts import (
+    FEW_DISTINCT,
+    names_rows,
+    refuse_doubtful,
+    refuse_numbers,
+    spelled,
+)
 
 _MIN_ROWS = 10
 YES = {"yes", "ja", "oui", "si", "sí", "sì", "sim", "true", "1"}
 """Labels of the class that is looked for, in any case, if nobody says another."""
 _LEAST_SPREAD, _MOST_SPREAD = 1e-18, 1e18  # squares of what is a little smaller or larger stay in float32
 _RESOLVED = 2.0**-40  # leaves 13 bits of float64 for the spread of a target
-FEW_DISTINCT = 10
-"""Up to here whole numbers may be class codes, and text that is mostly digits categories."""
 _MANY_DISTINCT = 50  # beyond here text that rarely repeats is taken for free text or an identifier
 _MAX_CATEGORIES = 1000
 _OFTEN, _MOST_COMMON = 10, 300  # rows of a label that is common, and how many of these are told apart
-_DURATION = re.compile(r"-?\d+ days [+-]?\d\d:\d\d:\d\d(?:\.\d+)?")  # as pandas writes it
 _LEAST_LABELS = 10  # rows from which on texts that all differ are an identifier
 
 
@@ -52,17 +55,18 @@ def infer_schema(frame: pd.DataFrame, target: str, reading: Reading = Reading())
     booleans means classification, and so does a target of numbers with two distinct values, or whose distinct values
     are class codes: exactly 0, 1, ..., k-1 or 1, 2, ..., k, with k at most 10. Every other target of numbers means
     regression; scores such as 3, 4, ..., 8 are among these. Without `positive` the one of two classes that is looked
-    for is yes (ja, oui, si, sim), true or 1, else the rarer one.
+    for is yes (ja, oui, si, sim), true or 1, else the rarer one. Texts that hardly repeat are set aside.
 
     Raises:
         TableError: A named column is absent, the table has too few rows or no inputs, the target is missing
             in places, constant or does not fit the task, or inputs are empty, infinite, or text that cannot
-            be categories (identifiers, free text, numbers with a few words among them): all of these in one message.
+            be categories (numbers with a few words among them): all of these in one message.
     """
     known, drop, categories = reading.known, reading.drop, reading.categories
     check_unique(list(frame.columns))
     check_present(frame.columns, [target, *drop, *categories])
-    names = [name for name in frame.columns if name not in {target, *drop, *known}]
+    at_ends = {name for name in frame.columns if is_unnamed(name) and frame[name].isna().all()}
+    names = [name for name in frame.columns if name not in {target, *drop, *known, *at_ends}]
     if target in drop:
         raise TableError(f"column {target!r} is the target: take it out of `--drop` or name another target")
     if strange := [name for name in categories if name not in names]:
@@ -72,14 +76,22 @@ def infer_schema(frame: pd.DataFrame, target: str, reading: Reading = Reading())
     if len(frame) < _MIN_ROWS:
         rows = f"{len(frame)} row{'s' if len(frame) != 1 else ''}"
         raise TableError(f"the table has {rows}: add some, at least {_MIN_ROWS} are needed")
+    for name in (name for name in known if name in frame):
+        refuse_doubtful(name, spelled(frame[name]), "name other columns")
     goal = _ends_target(target, frame[target], known) if known else _infer_target(target, frame[target], reading.task)
     goal = replace(goal, sought=_sought(goal, frame[target], reading.positive))
-    columns = in_one_message(
+    found = in_one_message(
         lambda name: _infer_column(name, frame[name], reading),
         names,
         ending="Mend these, or leave columns out with --drop and their names.",
     )
-    return TableSchema(tuple(columns), goal)
+    columns = tuple(column for column in found if column is not None)
+    aside = [name for name, column in zip(names, found, strict=True) if column is None]
+    if not columns:
+        named = listed([*map(repr, aside)])
+        raise TableError(f"no input is left, as texts of {named} hardly repeat: group them, or add columns")
+    identifiers = tuple(name for name in aside if names_rows(frame[name]))
+    return TableSchema(columns, goal, identifiers=identifiers, texts=tuple({*aside} - {*identifiers}))
 
 
 def with_statistics(schema: TableSchema, frame: pd.DataFrame) -> TableSchema:
@@ -107,13 +119,15 @@ def _renewed(column: Column, cells: pd.Series) -> Column:
     return replace(column, categories=tuple(each for i, each in enumerate(column.categories) if i in present))
 
 
-def _infer_column(name: str, column: pd.Series, reading: Reading) -> Column:
-    if name.startswith("Unnamed: "):
+def _infer_column(name: str, column: pd.Series, reading: Reading) -> Column | None:
+    """Decide what a column is; None for texts that hardly repeat, which say nothing of new rows."""
+    if is_unnamed(name):
         raise TableError(f"column {name!r} has no name (a saved row index?): name it or {drop_it(name)}")
     if column.isna().all():
         raise TableError(f"column {name!r} is missing in every row: fill it or {drop_it(name)}")
     if name in reading.categories:
-        return CategoryColumn(name, categories_of(name, column, are_names=True))
+        categories = categories_of(name, column, are_names=True)
+        return CategoryColumn(name, categories) if categories else None
     if (order := _date_order(name, column, reading.dates)) is not None:
         result = MeasuredColumn(name=name, kind="date", order=order)
         outside = np.isnan(result.axis.read(column)) & column.notna().to_numpy()
@@ -121,8 +135,10 @@ def _infer_column(name: str, column: pd.Series, reading: Reading) -> Column:
     elif (cycle := cycle_of(column)) is not None:
         result = MeasuredColumn(name=name, kind="cycle", cycle=cycle)
     elif is_words(column):
-        return CategoryColumn(name, categories_of(name, column))
+        categories = categories_of(name, column)
+        return CategoryColumn(name, categories) if categories else None
     else:
+        refuse_doubtful(name, spelled(column), drop_it(name))
         result = MeasuredColumn(name=name, kind="number")
     return result.fitted(column)
 
@@ -145,6 +161,7 @@ def _infer_target(name: str, column: pd.Series, task: Task | None) -> Target:
     if is_text and task != "regression":
         classes = categories_of(name, column, is_target=True, are_names=task == "classification")
     elif not is_class(column, task):
+        refuse_doubtful(name, spelled(column), "choose another target")
         return _number_target(name, numbers_of(name, column))
     else:
         classes = ordered(labels_of(column))
@@ -221,21 +238,23 @@ def is_words(column: pd.Series) -> bool:
 
 
 def categories_of(name: str, column: pd.Series, *, is_target: bool = False, are_names: bool = False) -> tuple[str, ...]:
-    """Find the categories of a column of texts, or of numbers that are known to be names."""
+    """Find the categories of a column of texts, or of numbers that are names; none of texts that hardly repeat."""
     labels = labels_of(column)
     filled = len(labels) - labels.count(MISSING)
     distinct = [label for label in dict.fromkeys(labels) if label != MISSING]
     k, example = len(distinct), f"such as {distinct[0]!r}"
     way_out = "choose another target" if is_target else drop_it(name)
     if not are_names:
-        _refuse_numbers(name, column, distinct, way_out)
+        refuse_doubtful(name, distinct, way_out)
+        refuse_numbers(name, column, distinct, way_out)
     if k > _MAX_CATEGORIES and k <= filled / 2 and not is_target and len(categories := common(labels)) > 2:
         return categories
     if k > _MAX_CATEGORIES or (k > _MANY_DISTINCT and k > filled / 2) or k == filled >= _LEAST_LABELS:
-        raise TableError(
-            f"column {name!r} has {k} different texts in {filled} rows, {example} (an identifier or free "
-            f"text?): group them into fewer categories or {way_out}"
-        )
+        if not is_target:
+            return ()
+        words = " and ".join(map(repr, words_around(distinct)))
+        mend = f"leave {words} out if these are amounts" if words else "group them into fewer categories"
+        raise TableError(f"column {name!r} has {k} different texts in {filled} rows, {example}: {mend}, or {way_out}")
     return ordered(_joined(labels) if are_names and not is_target else labels)
 
 
@@ -246,29 +265,6 @@ def _joined(labels: list[str]) -> list[str]:
     often = Counter(labels)
     joined = {each: max(alike, key=often.__getitem__) for alike in spelled_alike(labels) for each in alike}
     return [joined.get(label, label) for label in labels]
-
-
-def _refuse_numbers(name: str, column: pd.Series, distinct: list[str], way_out: str) -> None:
-    """Refuse texts that are numbers or durations in a spelling of their own."""
-    example = f"such as {distinct[0]!r}"
-    spelling = spelling_of(distinct)
-    if spelling is not None and any(not label.isdigit() for label in distinct):
-        cells = pd.Series(distinct[:1], dtype=object)
-        if len(spelling.decimals) == 2 and not spelling.same:
-            one, other = (f"{spelled_numbers(cells, mark).iloc[0]:.12g}" for mark in (".", ","))
-            raise TableError(
-                f"column {name!r} holds numbers {example}, which may be {one} or {other}: give the decimal mark with "
-                f"--decimal, or {way_out}"
-            )
-        value = f"{spelled_numbers(cells, next(iter(spelling.decimals))).iloc[0]:.12g}"
-        raise TableError(f"column {name!r} holds numbers as text, {example}: write {value}, or {way_out}")
-    if all(map(_DURATION.fullmatch, distinct)):  # which would be categories that no later row has
-        mend = f"give them as numbers, such as hours, or {way_out}"
-        raise TableError(f"column {name!r} holds durations, {example}: {mend}")
-    number_like = pd.to_numeric(pd.Series(distinct).str.replace(",", ""), errors="coerce").notna()
-    if len(distinct) > FEW_DISTINCT and number_like.mean() > 0.5:
-        why, mend = "not a number, unlike most of the column", f"correct it, leave unknown cells blank, or {way_out}"
-        refuse(name, column, plain_numbers(column)[1], why, mend)
 
 
 def common(labels: Iterable[str]) -> tuple[str, ...]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -138,6 +138,8 @@ class TableSchema:
         target: The column to predict.
         decimal: Decimal mark that the training file proved; None if it had no numbers with marks.
         marks: How numbers of the training table were written that had a decimal mark or a unit.
+        identifiers: Columns that name the rows, such as order numbers; predictions carry them along.
+        texts: Columns of other texts that hardly repeat, which are no inputs either.
 
     Example:
         >>> from gumdrop.tables.schema.inference import infer_schema
@@ -153,6 +155,8 @@ class TableSchema:
     target: Target
     decimal: Decimal | None = None
     marks: dict[str, Mark] = field(default_factory=dict)
+    identifiers: tuple[str, ...] = ()
+    texts: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         """Check that there is something to predict from."""
@@ -171,7 +175,13 @@ class TableSchema:
         labels = [self.target.name] if self.target.classes else []
         numbers = [*{*self.names, *self.target.columns} - {*words, *labels}]
         known = {name: self.mark(name) for name in numbers}
+        words += [*self.identifiers, *self.texts]
         return {"decimal": self.decimal, "words": words, "labels": labels, "known": known}
+
+    def carried(self, columns: Iterable[Any]) -> list[str]:
+        """Identifiers among the columns of a table."""
+        there = set(columns)
+        return [name for name in self.identifiers if name in there]
 
     def mark(self, name: str) -> Mark:
         """How numbers of a column are written: where its own cells do not tell, with the decimal mark of the others."""

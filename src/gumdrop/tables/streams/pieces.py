@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING
 import pandas as pd
 
 from gumdrop.tables.errors import TableError, check_unique
+from gumdrop.tables.reading.parquet import LABELS_NOTE, ROW_LABELS, as_pandas, whole_kind
 from gumdrop.tables.reading.spelling import tidy
-from gumdrop.tables.reading.table import LABELS_NOTE, ROW_LABELS, as_pandas, whole_kind
 
 if TYPE_CHECKING:
     import pyarrow as pa

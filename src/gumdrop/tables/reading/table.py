@@ -116,7 +116,7 @@ def read_table(
             facts = (marks.decimal, [*notes, *marks.notes], sha256(source), list[str](), marks.columns, beside)
             return Table(frame, *facts, missing=missing)
         frame, marks, padded = read_csv(source, name, decimal, {*words, *labels}, known)
-        beside = verbatim(source, list(frame), spelled) if spelled else pd.DataFrame()
+        beside = verbatim(source, [*map(str, frame)], spelled) if spelled else pd.DataFrame()
         facts = (marks.decimal, marks.notes, sha256(source), padded, marks.columns, beside)
         return Table(frame, *facts, typed=False, missing=marks.missing)
     except UnicodeError as error:

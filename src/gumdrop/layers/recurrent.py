@@ -132,7 +132,7 @@ def attach_recurrent(
         parts = ["ih"] * (own_input or not suffix.startswith("l0")) + ["hh"] * recurrent
         for name in (f"{part}_{suffix}" for part in parts):
             sites[name] = site = make_site(getattr(module, f"weight_{name}").shape[1])
-            site.rows_dim = 0 if module.batch_first else 1  # it is asked for a mask of all sequences, whatever their form
+            site.rows_dim = 0 if module.batch_first else 1
     module.add_module(SITE, sites)
     vars(module)["forward"] = functools.partial(recurrent_forward, module)
 

@@ -22,7 +22,7 @@ MESSAGE = (
     "the outputs look like probabilities, and logits are wanted, of which a softmax or a sigmoid is taken here: "
     "pass logits, of a network without a Softmax or Sigmoid at its end"
 )
-_TOLD = WeakIdKeyDictionary()  # type: ignore[no-untyped-call]
+_TOLD = WeakIdKeyDictionary()
 
 
 def is_probability(output: Tensor) -> bool:
@@ -61,6 +61,6 @@ def _last_parameter(output: Tensor) -> Tensor | None:
             return None
         node = nodes.pop(0)
         if hasattr(node, "variable"):
-            return node.variable  # type: ignore[no-any-return]
+            return node.variable
         nodes += [each for each, _ in node.next_functions if each is not None]
     return None

@@ -48,7 +48,7 @@ def run_batched(model: nn.Module, call: Callable[[], Tensor], chunk: Chunk) -> T
                 raise RuntimeError("the model keeps something of what it computes")
         return result
 
-    depth = torch._C._functorch.get_dynamic_layer_stack_depth()  # type: ignore[attr-defined]
+    depth = torch._C._functorch.get_dynamic_layer_stack_depth()
     try:
         # Of an operation that runs draw by draw, as attention on a CPU, vmap warns; it is still no slower.
         torch._C._functorch._set_vmap_fallback_warning_enabled(False)  # type: ignore[attr-defined]
@@ -56,11 +56,11 @@ def run_batched(model: nn.Module, call: Callable[[], Tensor], chunk: Chunk) -> T
     except BaseException as error:
         # An interrupt between two lines of vmap leaves its level, in which nobody can draw random numbers any more. The
         # traceback may hold a context that would take off a level much later, then of somebody else.
-        if torch._C._functorch.get_dynamic_layer_stack_depth() > depth:  # type: ignore[attr-defined]
+        if torch._C._functorch.get_dynamic_layer_stack_depth() > depth:
             traceback.clear_frames(error.__traceback__)
         raise
     finally:
-        torch._C._functorch.pop_dynamic_layer_stack_and_undo_to_depth(depth)  # type: ignore[attr-defined]
+        torch._C._functorch.pop_dynamic_layer_stack_and_undo_to_depth(depth)
         for now, then in own:  # also of what the model has kept, which belongs to this trial
             now.clear()
             now.update(then)

@@ -93,6 +93,8 @@ def test_units_are_dropped_whole_by_one_mask_for_each_example(module, shape, mas
     torch.testing.assert_close(
         torch.autograd.grad((y * weights).sum(), block.site.scaled_logit)[0] * 10,
         torch.autograd.grad((expected * weights).sum(), logit)[0],
+        rtol=1e-4,
+        atol=1e-4,  # terms of 1 / t that cancel
     )
     count = math.prod(mask) // rows
     assert block.site.num_units == count

@@ -181,7 +181,7 @@ class Kept(NamedTuple):
         logit = widened(p_logit.detach())
         logit = logit if columns is None else logit[columns.positions]
         full = inverse_keep(logit)
-        keep_logit = torch.add(logit / -temperature, finite_logit(noise).to(logit.dtype), alpha=1 / temperature)
+        keep_logit = (finite_logit(noise).to(logit.dtype) - logit).div_(temperature)
         return cls(logit, full, keep_logit.sigmoid_().mul_(full))
 
 

@@ -27,6 +27,7 @@ from typing import Any, NamedTuple, TypeVar
 
 import torch
 from torch import Tensor, nn
+from torch.nn.utils.rnn import PackedSequence
 from torch.utils._pytree import tree_leaves
 from torch.utils.weak import WeakIdKeyDictionary
 
@@ -177,10 +178,13 @@ def open_pass() -> bool:
     return current is not None and current.is_open()
 
 
-def start_pass(model: nn.Module, frame: FrameType, first: Tensor | None, tables: list[Table]) -> None:
-    """Begin a pass with its first input and the tables of its masks."""
+def start_pass(
+    model: nn.Module, frame: FrameType, first: Tensor | PackedSequence | None, tables: list[Table]
+) -> None:
+    """Begin a pass with its first input, if that is known, and the tables of its masks."""
     _PASS.set(_Pass(model, frame, tables))
-    _SEEN[model] = None if first is None else weakref.ref(first)
+    if first is not None:
+        _SEEN[model] = weakref.ref(first.data if isinstance(first, PackedSequence) else first)
 
 
 def seen_by(model: nn.Module) -> Tensor | None:

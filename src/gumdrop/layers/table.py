@@ -155,9 +155,8 @@ def begin_pass(model: nn.Module, args: Any, kwargs: Any = None) -> None:
     if _is_compiled():
         _begin_compiled(model, inputs)
     elif not open_pass():
-        first = _first_of(inputs)
-        seen = first.data if isinstance(first, PackedSequence) else first
-        start_pass(model, sys._getframe(1), seen, tables_of(model, first) if model.training else [])
+        first = _first_of(inputs) if model.training else None
+        start_pass(model, sys._getframe(1), first, tables_of(model, first) if model.training else [])
 
 
 def end_pass(model: nn.Module, args: Any, output: Any) -> None:

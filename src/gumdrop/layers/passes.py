@@ -144,6 +144,11 @@ class _Pass:
             return True
         return False
 
+    def has(self, use: SiteUse, key: Any) -> bool:
+        """Tell whether a site has drawn under a key."""
+        is_own = any(own.key == key for own in self.own.get(use, []))
+        return is_own or any(use in table.uses and table.rows == key for table in self.tables)
+
     def close(self, output: Any) -> None:
         """Keep what a part that is run again needs, for as long as the graph of the output lives."""
         self.stop, self.frame = _next_node(), None
@@ -178,9 +183,7 @@ def open_pass() -> bool:
     return current is not None and current.is_open()
 
 
-def start_pass(
-    model: nn.Module, frame: FrameType, first: Tensor | PackedSequence | None, tables: list[Table]
-) -> None:
+def start_pass(model: nn.Module, frame: FrameType, first: Tensor | PackedSequence | None, tables: list[Table]) -> None:
     """Begin a pass with its first input, if that is known, and the tables of its masks."""
     _PASS.set(_Pass(model, frame, tables))
     if first is not None:
@@ -248,22 +251,23 @@ def _drawn_again(use: SiteUse, key: Any, draw: Callable[[], Drawn]) -> Drawn:
         return draw()
     node = torch._C._current_autograd_node()
     number = -1 if node is None else node._sequence_nr()
-    for ended in [each for each in _ENDED if each.start <= number < each.stop]:
-        for table in ended.tables:
-            if (numbers := table.numbers(use, key)) is not None:
-                return numbers  # type: ignore[return-value]
-        for known in ended.own.get(use, []):
-            if known.key == key:
-                return _redrawn(known, number, "Checkpoint" in type(node).__name__, draw)
-    return draw()
-
-
-def _redrawn(known: _Own, number: int, is_reentrant: bool, draw: Callable[[], Drawn]) -> Drawn:
-    """Give the numbers of a pass; draw, too, where the part that is run again was the first to ask for them."""
-    # The random state was set back to that of the begin of the part, and others draw from it, too. A reentrant part
-    # asks by its own node, which is older than all in it, any other by one of the last that it made.
+    ended = [each for each in list(_ENDED) if each.start <= number < each.stop and each.has(use, key)]
+    if not ended:
+        return draw()
+    if len(ended) > 1:  # each thread numbers its nodes by itself
+        raise RuntimeError(
+            "gradient checkpointing recomputes a part of one of several passes that threads ran at once, and which one "
+            "is not known: run the passes of a model one after the other, or switch checkpointing off"
+        )
+    for table in ended[0].tables:
+        if (numbers := table.numbers(use, key)) is not None:
+            return numbers  # type: ignore[return-value]
+    (known,) = (own for own in ended[0].own[use] if own.key == key)
+    # The random state was set back to that of the begin of the part, and others draw from it, too: where this part was
+    # the first to ask, it draws again. A reentrant part asks by its own node, which is older than all in it, any other
+    # by one of the last that it made.
     before = sum(asked <= number for asked in known.asked)
-    if before == (0 if is_reentrant else 1):
+    if before == (0 if "Checkpoint" in type(node).__name__ else 1):
         draw()
     drawn: Drawn = known.drawn
     return drawn

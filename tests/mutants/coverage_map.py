@@ -1,8 +1,10 @@
 """The tests that run a line of the library, in a file for each file of tests; made again where what it runs changed."""
 
 import json
+import re
 from collections import defaultdict
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from mutants import warm
 from mutants.slips import Slip
@@ -59,14 +61,16 @@ class CoverageMap:
 def coverage_map(folders: list[str]) -> CoverageMap:
     """Read the map, and make those of its parts that are missing or old."""
     MAPS.mkdir(parents=True, exist_ok=True)
-    shared = [*_names("conftest.py", "tests"), *_names("*.py", "tests/builders")]
+    shared, builders = _names("conftest.py", "tests"), _names("*.py", "tests/builders")
     library = {name: digest(name) for name in _names("*.py", "src/gumdrop")}
     whole = CoverageMap()
     for unit, paths in units(folders).items():
         file = MAPS / f"{unit.replace('/', '.')}.json"
-        digests = library | {name: digest(name) for name in [*shared, *paths]}
+        words = set(re.findall(r"\w+", " ".join((TREE / name).read_text() for name in paths)))
+        own = [*paths, *shared, *(name for name in builders if Path(name).stem in words)]
+        digests = library | {name: digest(name) for name in own}
         made = json.loads(file.read_text()) if file.exists() else None
-        if not made or any(digest(name) != made["digests"].get(name) for name in [*shared, *paths, *made["lines"]]):
+        if not made or any(digest(name) != made["digests"].get(name) for name in [*own, *made["lines"]]):
             print(f"what {unit} covers", flush=True)
             file.unlink(missing_ok=True)
             if not warm.cover(paths, file, digests, LIMIT):

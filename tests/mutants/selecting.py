@@ -68,7 +68,7 @@ class Covered:
         tests = [name for name in self.seconds if name not in self.failed]
         numbers = {name: i for i, name in enumerate(tests)} | {"fixtures": -1}
         data, lines = self.coverage.get_data(), {}
-        for path in data.measured_files():
+        for path in (path for path in data.measured_files() if path.endswith(".py")):  # templates are run as well
             by_line = data.contexts_by_lineno(path)
             found = {n: [numbers[x] for x in names if x in numbers] for n, names in by_line.items()}
             lines[str(Path(path).relative_to(self.library.parents[1]))] = {n: x for n, x in found.items() if x}

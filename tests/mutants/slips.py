@@ -5,7 +5,6 @@ messages and warnings, ``__all__``, tolerances, and what only type checkers read
 """
 
 import ast
-import difflib
 import hashlib
 import random
 import re
@@ -61,11 +60,11 @@ class Slip:
 
     def diff(self, source: bytes) -> str:
         """Show the lines that change."""
-        texts = (text.decode().splitlines() for text in (source, self.apply(source)))
-        changed = [
-            line for line in difflib.unified_diff(*texts, n=0, lineterm="") if not line.startswith(("---", "+++", "@@"))
-        ]
-        return "\n".join(f"{line[0]} {line[1:].strip()}" for line in changed)
+        first, last = source.rfind(b"\n", 0, self.start) + 1, (source + b"\n").index(b"\n", self.end)
+        old, new = source[first:last], source[first : self.start] + self.new.encode() + source[self.end : last]
+        return "\n".join(
+            f"{sign} {line.strip()}" for sign, text in (("-", old), ("+", new)) for line in text.decode().split("\n")
+        )
 
 
 class _Finder(ast.NodeVisitor):

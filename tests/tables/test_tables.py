@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from gumdrop import dropout_rates
-from gumdrop.ensembles import RegressionEnsemble
+from gumdrop.ensembles import EnsembleSettings, RegressionEnsemble
 from gumdrop.ensembles.noise import NoiseFunction
 from gumdrop.likelihoods import ClassificationPrediction, RegressionPrediction
 from gumdrop.tables import TableError, load_table_model, read_table
@@ -414,6 +414,11 @@ def test_a_target_whose_spread_is_small_beside_its_size(tmp_path) -> None:
     apart = written["far"]["observed"] - written["far"]["prediction"]
     assert scores["far"][0][0] == pytest.approx(np.sqrt(np.mean(apart**2)))
     assert scores["far"][0][0] > 1
+
+
+def test_every_setting_of_the_training_arrives() -> None:
+    own = {"num_members": 7, "epochs": 3, "batch_size": 9, "lr": 0.3, "strength": 4.0, "seed": 5}
+    assert FitSettings(**own).ensemble() == EnsembleSettings(**own)
 
 
 @pytest.mark.parametrize(

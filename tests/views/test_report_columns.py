@@ -26,6 +26,7 @@ def test_columns_stand_with_what_they_are_worth_and_a_figure_of_residuals():
     assert page.count('aria-label="Residuals against') == 3
     assert page.count('aria-label="Predictions against') == 2
     assert "<title>40.00: 130.0 on average, ±\xa08.000</title>" in page  # two standard deviations
+    assert re.findall(r"<title>(\S*): 0\.\S* on average", page) == ["one", "(missing)"]
     test = regression_results()["test"]
     observed, mean, *parts = (test[name][1] for name in ("observed", "mean", "epistemic_std", "aleatoric_std"))
     shown = re.search(r"<title>row 10: 40\.00, (\S+) SD", page)[1].replace("−", "-")

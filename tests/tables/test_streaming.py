@@ -553,6 +553,18 @@ def test_processes_share_the_stream_of_an_estimator(numbers_only, tmp_path) -> N
     assert all(torch.equal(one[name], other[name]) for name in one)
 
 
+def test_a_number_below_zero_outside_the_sample_is_seen(path) -> None:
+    frame = table().assign(y=np.random.default_rng(0).exponential(2.0, NUM_ROWS))
+    frame.to_parquet(path, row_group_size=100)
+    found, schema, _ = prepared(TableStream(path))
+    assert schema.target.positive
+    frame.loc[np.setdiff1d(frame.index, found.rows)[0], "y"] = -1.0
+    frame.to_parquet(path, row_group_size=100)
+    again, schema, _ = prepared(TableStream(path))
+    assert again.sample["y"].min() >= 0
+    assert not schema.target.positive
+
+
 def test_a_part_with_fewer_rows_than_its_header_says_is_named_once(path) -> None:
     stream = TableStream(path)
     with pytest.raises(TableError) as raised:

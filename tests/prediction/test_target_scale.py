@@ -288,6 +288,15 @@ def test_the_likelihood_of_atoms() -> None:
     torch.testing.assert_close(found.draw_means[0], output[:, :1])
 
 
+@pytest.mark.parametrize("kind", ["log", "sqrt"])
+def test_a_bound_that_no_target_reaches_has_no_density(kind: Kind) -> None:
+    scale = TargetScale(0.5, kind=kind)
+    found = RegressionPrediction.gaussian(torch.zeros(2, 1).double(), torch.ones(2, 1).double()).on(scale)
+    at, above = found.log_prob(torch.tensor([[scale.bound], [scale.bound + 0.1]]).double()).tolist()
+    assert at == pytest.approx(math.log(torch.finfo(torch.float64).tiny))
+    assert above > -5
+
+
 @pytest.mark.parametrize("bound", [-1.0, 0.3, 4.0])
 def test_what_is_censored_has_the_square_of_a_truncated_normal(bound: float) -> None:
     mean, std = 0.5, 1.7

@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 
 from gumdrop.estimators import ConcreteDropoutClassifier, ConcreteDropoutRegressor
+from gumdrop.estimators.checks import checked_weights
 
 QUICK = {"hidden_layer_sizes": (8,), "n_members": 2, "max_iter": 20, "n_mc_samples": 8, "random_state": 0}
 SIMPLE = QUICK | {"strength": 1.0, "learning_rate_init": 0.05}
@@ -223,3 +224,10 @@ def test_times_of_numpy_and_polars_are_refused() -> None:
             ConcreteDropoutRegressor(**SIMPLE).fit(polars.DataFrame({"size": X[:, 0], "day": column}), Y)
     with pytest.raises(ValueError, match=r"Column 'word' of `X` is of dtype String"):
         ConcreteDropoutRegressor(**SIMPLE).fit(polars.DataFrame({"size": X[:, 0], "word": ["a", "b"] * 50}), Y)
+
+
+@pytest.mark.parametrize("weights", [None, [1] * 4, np.ones(4, np.float32), np.ones(4, np.float16)])
+def test_weights_are_summed_in_float64_whatever_they_come_in(weights) -> None:
+    found = checked_weights(weights, np.zeros((4, 2), np.float32))
+    assert found.dtype == np.float64
+    assert found.tolist() == [1.0] * 4

@@ -25,7 +25,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
   docs-figures docs-tables \
   docs-trained docs-experiments benchmarks benchmark-prior benchmark-quick benchmark-training benchmark-fits benchmark-growth benchmark-segmentation \
   benchmark-prediction benchmark-rows benchmark-export benchmark-page benchmark-table benchmark-missing benchmark-scale benchmark-grid \
-  benchmark-dropout benchmark-gpu benchmark-launches docs-evidence performance-page clean
+  benchmark-dropout benchmark-checkpointing benchmark-gpu benchmark-launches docs-evidence performance-page clean
 
 help: ## Show this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 26
@@ -157,6 +157,10 @@ performance-page: $(VENV)/installed-dev ## Fill the tables of README.md and docs
 
 benchmark-dropout: $(VENV)/installed-dev ## Learn the dropout of small models of timm and Hugging Face, and time their steps (five minutes); needs timm; writes docs/results
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/own_dropout.py
+	$(BIN)/python benchmarks/performance_page.py
+
+benchmark-checkpointing: $(VENV)/installed-dev ## Compare gradients of small models of Hugging Face with and without gradient checkpointing (a minute); writes docs/results
+	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/checkpointing.py
 	$(BIN)/python benchmarks/performance_page.py
 
 benchmark-gpu: $(VENV)/installed-dev ## Time steps and predictions on a GPU (four minutes); writes docs/results

@@ -1,6 +1,5 @@
 """Layers that a forward uses several times: one weight, one mask for each example of a pass."""
 
-import threading
 from typing import Any
 
 import pytest
@@ -192,24 +191,6 @@ def test_gradient_checkpointing(reentrant: bool, repeats: int, fixed: bool) -> N
         model(x).square().sum().backward()
         gradients.append(torch.cat([p.grad.flatten() for p in model.parameters()]))  # type: ignore[union-attr]
     torch.testing.assert_close(*gradients)
-
-
-def test_checkpointing_of_passes_that_threads_run_at_once() -> None:
-    """Threads number the nodes of their graphs by themselves, so two passes may have the same numbers."""
-    model = gd.learn_dropout(Checkpointed(1, reentrant=False), p=0.4)
-    start, losses = threading.Barrier(2), []
-
-    def run() -> None:
-        start.wait()
-        losses.append(model(torch.ones(5, 6, requires_grad=True)).square().sum())
-
-    threads = [threading.Thread(target=run) for _ in range(2)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    with pytest.raises(RuntimeError, match="one after the other"):
-        losses[0].backward()
 
 
 def test_checkpointing_of_two_passes_before_one_backward() -> None:

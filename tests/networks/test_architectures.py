@@ -258,6 +258,23 @@ def test_all_dropout_is_learned_or_named(name, include):
     assert_nothing_drops_near_rate_0(model, x)
 
 
+@pytest.mark.parametrize("reentrant", [True, False])
+@pytest.mark.parametrize("name", ["BART", "GPT-2", "ViT"])
+def test_gradients_with_checkpointing(name, reentrant):
+    model, inputs, _ = build(name, rate=0.2)
+    convert(model.double().train(), plain_dropout="learn")
+    inputs = {each: x.double() if x.is_floating_point() else x for each, x in inputs.items()}
+    gradients = []
+    for is_on in (False, True):
+        if is_on:
+            model.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"use_reentrant": reentrant})
+        torch.manual_seed(0)
+        model.zero_grad()
+        logits(model(**inputs)).square().sum().backward()
+        gradients.append({key: p.grad.clone() for key, p in model.named_parameters() if p.grad is not None})
+    torch.testing.assert_close(*gradients)
+
+
 def test_peft_keeps_a_copy_and_adapters_start_from_the_dropout_in_front_of_them():
     peft = pytest.importorskip("peft", reason="needs the package peft")
     model, inputs, _ = build("BERT")

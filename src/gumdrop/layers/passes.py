@@ -11,16 +11,19 @@ tell, in code that is compiled, and outside of any pass.
 
 The pass that is open is kept in a context variable, so that threads that run one model do not see each other's masks.
 Code that is compiled cannot set one, and keeps them on the sites. Gradient checkpointing runs parts of a pass again
-when it is over. The pass is found by the node of the graph that asks for it: nodes are numbered in the order in which
-they are made, and a pass knows the numbers at its begin and at its end.
+when it is over: in the pass that they are of, see `gumdrop.layers.again`. Where another library than PyTorch does so,
+the pass is found by the node of the graph that asks for it: nodes are numbered in the order in which they are made, and
+a pass knows the numbers at its begin and at its end.
 
 References:
     Gal & Ghahramani 2016, "A Theoretically Grounded Application of Dropout in Recurrent Neural Networks"
     (NIPS 2016, arXiv:1512.05287).
 """
 
+import contextlib
+import functools
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextvars import ContextVar
 from types import FrameType
 from typing import Any, NamedTuple, TypeVar
@@ -32,46 +35,11 @@ from torch.utils._pytree import tree_leaves
 from torch.utils.weak import WeakIdKeyDictionary
 
 from gumdrop.functional.masks import Kept, Mask
+from gumdrop.functional.noise import default_generator
+from gumdrop.layers.again import Around, keeps_around
+from gumdrop.layers.use import SiteUse
 
 Drawn = TypeVar("Drawn")
-
-
-class SiteUse:
-    """What a site remembers of its calls. An object, not numbers, so that replicas of a model share it."""
-
-    def __init__(self, units: int) -> None:
-        self.units = units
-        """Units that the site can drop, or the most that its inputs have had, see `gumdrop.layers.in_place`."""
-        self.called = False
-        """Whether the site dropped units since the last look at it, see `gumdrop.layers.watch`."""
-        self.kept: list[tuple[Any, Any]] | None = None
-        """Noise of the pass that is open, in compiled code."""
-        self.has_acted = False
-        """Whether it ever has, at a look."""
-        self.missed = 0
-        """Looks in a row without an act of the site."""
-        self.versions: tuple[int, int] | None = None
-        """Versions of weight and rate at the last look."""
-        self.waited = 0
-        """Steps of the weight since the last one of the rate."""
-        self.objectives = 0
-        """Objectives so far."""
-        self.whole = 0
-        """Rows of an objective whose batch was all of `num_data`."""
-        self.was_smaller = False
-        """Whether a smaller batch has followed it."""
-        self.inputs: Tensor | None = None
-        """Mean and deviation of the inputs of the last such batch."""
-        self.changes = 0
-        """Batches of this size in a row whose inputs were others than those of the one before."""
-        self.looks = 0
-        """Batches of this size that were compared."""
-        self.told_of_num_data = False
-        """Whether a `num_data` that is the size of the batch was reported."""
-        self.told_of_mean = False
-        """Whether a mean over positions was reported."""
-        self.told = False
-        """Whether somebody knows that predictions drop nothing, or is not to be told."""
 
 
 class Table:
@@ -97,7 +65,8 @@ class Table:
         if position is None or self.mask is None:
             return None
         if not self._parts:
-            self._parts = [part.split(self.sizes, 1) for part in self.mask if part is not None]
+            with torch.enable_grad():  # a part that is checkpointed may be the first to ask, without a graph
+                self._parts = [part.split(self.sizes, 1) for part in self.mask if part is not None]
         return Mask(*[part[position] for part in self._parts])
 
     def numbers(self, use: SiteUse, rows: Any) -> Tensor | Kept | None:
@@ -119,8 +88,23 @@ class _Own(NamedTuple):
 
     key: Any
     drawn: Any
-    asked: list[int]
-    """Numbers of the next node of the graph when the site asked for it."""
+    generator: torch.Generator | None
+    """What they were drawn by, and its states before and after."""
+    before: Tensor | None
+    after: Tensor | None
+
+    @classmethod
+    def by(cls, key: Any, draw: Callable[[], Any], device: torch.device | None) -> "_Own":
+        """Draw them, on a device whose random state they may take."""
+        generator = None if device is None else default_generator(device)
+        before = None if generator is None else generator.get_state()
+        drawn = draw()
+        return cls(key, drawn, generator, before, None if generator is None else generator.get_state())
+
+    def step(self) -> None:
+        """Go on in the random state where it is that of before: others in a part that is run again draw from it."""
+        if self.generator is not None and torch.equal(self.generator.get_state(), self.before):  # type: ignore[arg-type]
+            self.generator.set_state(self.after)  # type: ignore[arg-type]
 
 
 class _Pass:
@@ -149,6 +133,18 @@ class _Pass:
         is_own = any(own.key == key for own in self.own.get(use, []))
         return is_own or any(use in table.uses and table.rows == key for table in self.tables)
 
+    def again(self, use: SiteUse, key: Any, draw: Callable[[], Drawn]) -> Drawn:
+        """Give what a site has drawn, to a part that is run again."""
+        for table in self.tables:
+            if (factor := table.numbers(use, key)) is not None:
+                return factor  # type: ignore[return-value]
+        for known in self.own.get(use, []):
+            if known.key == key:
+                known.step()
+                drawn: Drawn = known.drawn
+                return drawn
+        return draw()
+
     def close(self, output: Any) -> None:
         """Keep what a part that is run again needs, for as long as the graph of the output lives."""
         self.stop, self.frame = _next_node(), None
@@ -165,6 +161,8 @@ _LEAF = torch.zeros((), requires_grad=True)
 _SEEN = WeakIdKeyDictionary()
 """First input of the last pass of each model, by a weak reference."""
 _PASS: ContextVar[_Pass | None] = ContextVar("_PASS", default=None)
+_AGAIN: ContextVar[_Pass | None] = ContextVar("_AGAIN", default=None)
+"""Pass of the part that is run again."""
 _ENDED: weakref.WeakSet[_Pass] = weakref.WeakSet()
 """Passes whose graph lives."""
 
@@ -177,9 +175,11 @@ def _next_node() -> int:
     return number
 
 
-def open_pass() -> bool:
-    """Tell whether a pass is open."""
-    current = _PASS.get()
+def open_pass(model: nn.Module) -> bool:
+    """Tell whether a pass is open that a call of a model is a part of, or one that it is run again for."""
+    current, again = _PASS.get(), _pass_again()
+    if again is not None and (again is _AGAIN.get() or again.model is not model):  # a whole model draws again
+        return True
     return current is not None and current.is_open()
 
 
@@ -207,7 +207,7 @@ def finish_pass(model: nn.Module, frame: FrameType, output: Any) -> None:
 def mask_of_table(use: SiteUse, rows: int) -> Mask | None:
     """Find the mask that the open pass has for a site and so many rows; None if it has none, or outside of any pass."""
     current = None if torch.compiler.is_compiling() else _PASS.get()
-    if current is None:
+    if current is None or _AGAIN.get() is not None:
         return None
     for table in current.tables:
         if (mask := table.of(use, rows)) is not None:
@@ -215,22 +215,23 @@ def mask_of_table(use: SiteUse, rows: int) -> Mask | None:
     return None
 
 
-def drawn_once(use: SiteUse, key: Any, draw: Callable[[], Drawn]) -> Drawn:
-    """Draw numbers that a pass draws once under a key, or give those that it has drawn under it."""
+def drawn_once(use: SiteUse, key: Any, draw: Callable[[], Drawn], device: torch.device | None = None) -> Drawn:
+    """Draw numbers that a pass draws once under a key, by the random state of a device, or give those it has drawn."""
     if torch.compiler.is_compiling() or use.kept is not None:  # parts of compiled code may run without a compiler
         return _kept_on_site(use, key, draw)
+    if (ended := _pass_again(use, key)) is not None:
+        return ended.again(use, key, draw)
     current = _PASS.get()
-    if current is not None and (own := current.own.setdefault(use, [])) and not current.is_open():
-        _PASS.set(current := None)  # an abandoned pass must not give its masks, but may take new ones
     if current is None:
-        return _drawn_again(use, key, draw)
-    asked = _next_node()
-    for known in own:
-        if known.key == key:
-            known.asked.append(asked)
-            drawn: Drawn = known.drawn
-            return drawn
-    own.append(_Own(key, drawn := draw(), [asked]))
+        return draw()
+    own = current.own.setdefault(use, [])
+    if own and not current.is_open():
+        _PASS.set(None)  # an abandoned pass must not give its masks, but may take new ones
+        return draw()
+    known = next((each for each in own if each.key == key), None)
+    if known is None:
+        own.append(known := _Own.by(key, draw, device))
+    drawn: Drawn = known.drawn
     return drawn
 
 
@@ -245,29 +246,35 @@ def _kept_on_site(use: SiteUse, key: Any, draw: Callable[[], Drawn]) -> Drawn:
     return drawn
 
 
-def _drawn_again(use: SiteUse, key: Any, draw: Callable[[], Drawn]) -> Drawn:
-    """Draw outside of any pass, or find what was drawn in the pass that a part is run again of."""
-    if torch._C._current_graph_task_id() == -1:  # not inside backward
-        return draw()
+def _pass_again(use: SiteUse | None = None, key: Any = None) -> _Pass | None:
+    """Find the pass that a part is run again of, and in which a site has drawn under a key; None if nothing is."""
+    if (kept := _AGAIN.get()) is not None or torch._C._current_graph_task_id() == -1:  # not inside backward
+        return kept
     node = torch._C._current_autograd_node()
     number = -1 if node is None else node._sequence_nr()
-    ended = [each for each in list(_ENDED) if each.start <= number < each.stop and each.has(use, key)]
-    if not ended:
-        return draw()
-    if len(ended) > 1:  # each thread numbers its nodes by itself
+    ended = [each for each in list(_ENDED) if each.start <= number < each.stop and (use is None or each.has(use, key))]
+    if use is not None and len(ended) > 1:  # each thread numbers its nodes by itself
         raise RuntimeError(
-            "gradient checkpointing recomputes a part of one of several passes that threads ran at once, and which one "
-            "is not known: run the passes of a model one after the other, or switch checkpointing off"
+            "gradient checkpointing of another library than PyTorch recomputes a part of one of several passes that "
+            "threads ran at once, and which one is not known: run the passes of a model one after the other, or use "
+            "torch.utils.checkpoint"
         )
-    for table in ended[0].tables:
-        if (numbers := table.numbers(use, key)) is not None:
-            return numbers  # type: ignore[return-value]
-    (known,) = (own for own in ended[0].own[use] if own.key == key)
-    # The random state was set back to that of the begin of the part, and others draw from it, too: where this part was
-    # the first to ask, it draws again. A reentrant part asks by its own node, which is older than all in it, any other
-    # by one of the last that it made.
-    before = sum(asked <= number for asked in known.asked)
-    if before == (0 if "Checkpoint" in type(node).__name__ else 1):
-        draw()
-    drawn: Drawn = known.drawn
-    return drawn
+    return ended[0] if ended else None
+
+
+@keeps_around
+def _kept_pass() -> Around | None:
+    """Keep the pass that is open for a part of it that will be run again."""
+    current, again = _PASS.get(), _pass_again()
+    if again is None and current is not None and current.is_open():
+        again = current
+    return None if again is None else functools.partial(_in_pass, again)
+
+
+@contextlib.contextmanager
+def _in_pass(current: _Pass) -> Iterator[None]:
+    token = _AGAIN.set(current)
+    try:
+        yield
+    finally:
+        _AGAIN.reset(token)

@@ -12,8 +12,9 @@ from torch import Tensor, nn
 from gumdrop.functional.devices import sent
 from gumdrop.functional.masks import Kept, Mask, apply_mask, attach_mask, dropout_scale
 from gumdrop.functional.noise import is_traced, uniform_noise
-from gumdrop.layers.passes import SiteUse, drawn_once, mask_of_table
+from gumdrop.layers.passes import drawn_once, mask_of_table
 from gumdrop.layers.rate import UNIT, logit_of
+from gumdrop.layers.use import SiteUse
 
 GONE = 0.005
 """A rate below this drops nothing that shows."""
@@ -189,19 +190,20 @@ class ConcreteDropout(nn.Module):
 
     def _own_mask(self, key: Any, shape: tuple[int, int]) -> Mask:
         """Draw a mask that is kept for the pass under a key."""
-        noise = functools.partial(self.noise, shape)
+        noise, device = functools.partial(self.noise, shape), self.scaled_logit.device
         if is_traced() or self.use.kept is not None:
-            drawn = drawn_once(self.use, key, noise)
+            drawn = drawn_once(self.use, key, noise, device)
             return Mask(dropout_scale(self.p_logit, drawn, temperature=self.temperature, hard=self.is_fixed))
         if self.is_fixed:
-            return Mask(drawn_once(self.use, key, lambda: dropout_scale(self.p_logit, noise(), hard=True)))
-        kept = drawn_once(self.use, key, lambda: Kept.of(self.p_logit, noise(), self.temperature))
+            return Mask(drawn_once(self.use, key, lambda: dropout_scale(self.p_logit, noise(), hard=True), device))
+        kept = drawn_once(self.use, key, lambda: Kept.of(self.p_logit, noise(), self.temperature), device)
         return attach_mask(self.p_logit, kept, self.temperature)
 
     def fresh_noise(self, rows: int) -> Tensor:
         """Draw the uniform noise of one pass, shape (rows, num_units), for a mask that is computed elsewhere."""
         self.use.called = True
-        return drawn_once(self.use, rows, functools.partial(self.noise, (rows, self.num_units)))
+        noise = functools.partial(self.noise, (rows, self.num_units))
+        return drawn_once(self.use, rows, noise, self.scaled_logit.device)
 
     def noise(self, shape: Sequence[int]) -> Tensor:
         """Draw uniform noise for masks, on the device of the rate."""

@@ -16,9 +16,10 @@ from torch.utils.weak import WeakIdKeyDictionary
 from gumdrop.functional.devices import sent
 from gumdrop.functional.masks import Columns, Kept, Mask, attach_mask, dropout_scale
 from gumdrop.functional.noise import is_traced
-from gumdrop.layers.passes import SiteUse, Table, finish_pass, open_pass, start_pass
+from gumdrop.layers.passes import Table, finish_pass, open_pass, start_pass
 from gumdrop.layers.rate import logit_of
 from gumdrop.layers.site import ConcreteDropout, sites_of
+from gumdrop.layers.use import SiteUse
 
 _PLANS: WeakIdKeyDictionary = WeakIdKeyDictionary()
 """What was found out about a model, for as long as its sites are as they were."""
@@ -154,7 +155,7 @@ def begin_pass(model: nn.Module, args: Any, kwargs: Any = None) -> None:
     inputs = (*args, *(kwargs or {}).values())
     if _is_compiled():
         _begin_compiled(model, inputs)
-    elif not open_pass():
+    elif not open_pass(model):
         first = _first_of(inputs) if model.training else None
         start_pass(model, sys._getframe(1), first, tables_of(model, first) if model.training else [])
 

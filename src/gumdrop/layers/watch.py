@@ -12,8 +12,9 @@ from torch import Tensor, nn
 
 from gumdrop.layers.block import SITE, Block, joined
 from gumdrop.layers.kinds import kind_of
-from gumdrop.layers.passes import SiteUse, seen_by
+from gumdrop.layers.passes import seen_by
 from gumdrop.layers.site import ConcreteDropout
+from gumdrop.layers.use import SiteUse
 from gumdrop.machine.notes import warn
 
 OBJECTIVES = 3

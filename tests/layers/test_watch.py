@@ -30,7 +30,8 @@ class Bypassing(Net):
     """Uses the weight of a layer without calling it, as Swin and Mamba do."""
 
     def forward(self, x: Tensor) -> Tensor:
-        return self.second(F.linear(x, self.first.weight, self.first.bias).relu())
+        first = self.first  # what conversion does not see
+        return self.second(F.linear(x, first.weight, first.bias).relu())
 
 
 IDLE = r"did not act in the last objectives \('first'"
@@ -237,7 +238,8 @@ class TestPredictionsWithoutADrop:
     def test_a_model_that_goes_past_its_sites(self, batch_size: int | None) -> None:
         class Past(Net):
             def forward(self, x: Tensor) -> Tensor:
-                return F.linear(F.linear(x, self.first.weight), self.second.weight)
+                first, second = self.first, self.second
+                return F.linear(F.linear(x, first.weight), second.weight)
 
         with pytest.raises(ValueError, match="did not use any of its dropout in this prediction"):
             gd.sample(gd.learn_dropout(Past()), torch.randn(3, 4), batch_size=batch_size)

@@ -129,7 +129,7 @@ def attach_in_code(module: nn.Module, attribute: str, site: DropInPlace) -> bool
 def _ask(module: nn.Module) -> bool:
     """Let a module ask its sites where its code hands their rates to functions; False if its forward is another's."""
     if "forward" in vars(module):
-        return _asks(module)
+        return is_asking(module)
     parameters = inspect.signature(module.forward).parameters.values()
     forward: Any = functools.partial(_forward, module)
     forward.__signature__ = inspect.Signature([each.replace(annotation=each.empty) for each in parameters])
@@ -137,14 +137,15 @@ def _ask(module: nn.Module) -> bool:
     return True
 
 
-def _asks(module: nn.Module) -> bool:
+def is_asking(module: nn.Module) -> bool:
+    """Tell whether a module asks its sites."""
     return getattr(vars(module).get("forward"), "func", None) is _forward
 
 
 def keep_asking(model: nn.Module) -> None:
     """Let a copy of a model in eval, whose sites are given masks, read its rates as in training; plain ones are off."""
     for module in model.modules():
-        if _asks(module):
+        if is_asking(module):
             module.training = True
             vars(module).update({n: 0.0 for n, value in vars(module).items() if "drop" in n and type(value) is float})
             for name, child in module.named_children():

@@ -14,6 +14,7 @@ from gumdrop.layers.numbers import attach_in_code, attach_in_place, methods_that
 from gumdrop.layers.site import sites_of
 from gumdrop.networks.choice import set_aside
 from gumdrop.networks.tracing import Neighbours, depends_on, drops_by, rates_in_text
+from gumdrop.networks.uses import never_called
 
 # Dropout that layers take over
 
@@ -155,7 +156,7 @@ def settle(
     exclude: Sequence[str],
 ) -> Settled:
     """Keep, remove or learn the dropout that no layer has taken over."""
-    settled, idle = Settled({}, {}, {}), set_aside(model)[1]
+    settled, idle = Settled({}, {}, {}), set_aside(model)[1] | never_called(model)
     kinds = {cls: kind for cls, kind in custom.items() if isinstance(kind, DropoutKind)}
     units_last = {id(each.dropout) for each in neighbours if each.has_units_last}
     for name, around, child, own in list(own_dropout(model, kinds)):
@@ -169,6 +170,8 @@ def settle(
             settled.removed[name] = what
         elif any(fnmatch.fnmatchcase(name, pattern) for pattern in exclude):
             settled.left[name] = f"{what}; it acts as before, excluded by `exclude`"
+        elif own.kind is not None and id(own.module) in idle:
+            settled.left[name] = f"{what}; {idle[id(own.module)]}"
         elif why_not := idle.get(id(own.module)) or _learn(own, make_site(name, own), around, child, units_last):
             settled.left[name] = f"{what}; it acts as before, since {why_not}"
         else:

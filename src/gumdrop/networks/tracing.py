@@ -149,7 +149,7 @@ def readers(module: nn.Module, child: str) -> list[str | None]:
     """Name the children that read what is dropped by a child, or at a number; None for each use of another kind."""
     names: list[str | None] = []
     for function in methods_that_read(type(module), child):
-        tree = _tree_of(function)
+        tree = tree_of(function)
         names.extend([None] if tree is None else _readers(tree, child))
     return names
 
@@ -161,7 +161,7 @@ def rates_in_text(cls: type) -> tuple[float, frozenset[str]]:
     for function in methods_that_read(cls):
         own = function.__code__.co_names
         if "forward" in function.__name__ and (DROP.intersection(own) or "config" in own):
-            for node in ast.walk(_tree_of(function) or ast.Pass()):
+            for node in ast.walk(tree_of(function) or ast.Pass()):
                 rate = _rate_of(node) if isinstance(node, ast.Call) else None
                 if isinstance(rate, ast.Constant) and isinstance(rate.value, float):
                     literal = max(literal, rate.value)
@@ -197,11 +197,11 @@ def _rate_of(call: ast.Call) -> ast.AST | None:
 def _nodes(cls: type, rate: str) -> Iterator[ast.AST]:
     """Walk over the methods that read a rate."""
     for function in methods_that_read(cls, *rate.split(".")):
-        yield from ast.walk(_tree_of(function) or ast.Pass())
+        yield from ast.walk(tree_of(function) or ast.Pass())
 
 
 @functools.lru_cache(maxsize=512)
-def _tree_of(function: FunctionType) -> ast.AST | None:
+def tree_of(function: FunctionType) -> ast.AST | None:
     """Parse a method; None if its code is in no file."""
     try:
         return ast.parse(textwrap.dedent(inspect.getsource(function)))

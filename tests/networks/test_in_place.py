@@ -10,6 +10,7 @@ import pytest
 import torch
 from torch import nn
 from torch.nn import functional as F
+from torch.nn.functional import dropout
 from torch.nn.utils import parametrize
 
 import gumdrop as gd
@@ -370,3 +371,29 @@ def test_the_text_of_code_says_where_an_output_goes():
         "a": ["layer"], "b": ["layer"], "c": [None, "layer"], "d": [None], "e": [None], "f": [None], "g": [None],
         "rate": ["layer"],
     }  # fmt: skip
+
+
+class AlwaysOn(nn.Module):
+    """Drops in eval, too."""
+
+    def forward(self, x):
+        return self.helper(nn.Dropout(0.3)(F.dropout(x, 0.2, self.training)))
+
+    def helper(self, x):
+        return dropout(F.dropout(x), p=0.4)
+
+    def built(self):
+        return nn.Sequential(nn.Dropout(0.9))
+
+
+@pytest.mark.parametrize("way", ["learn", "remove"])
+def test_dropout_that_no_module_owns_is_named(way):
+    report = report_of(nn.Sequential(AlwaysOn(), nn.Linear(2, 2)), plain_dropout=way)
+    why = "since only numbers that a module holds can learn"
+    assert report.left == {
+        "0.dropout()": f"dropout() = 0.2 in the code of AlwaysOn; it acts as before, {why}",
+        "0.dropout(training=True)": (
+            f"dropout(training=True) = 0.5 in the code of AlwaysOn; it acts as before, in eval too, {why}"
+        ),
+        "0.Dropout()": f"Dropout() = 0.3 in the code of AlwaysOn; it acts as before, in eval too, {why}",
+    }

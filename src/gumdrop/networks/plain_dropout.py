@@ -13,7 +13,7 @@ from gumdrop.layers.kinds import drops_between_layers, inner_dropout, kind_of
 from gumdrop.layers.numbers import attach_in_code, attach_in_place, methods_that_read
 from gumdrop.layers.site import sites_of
 from gumdrop.networks.choice import set_aside
-from gumdrop.networks.tracing import Neighbours, depends_on, drops_by, rates_in_text
+from gumdrop.networks.tracing import ALWAYS, Neighbours, depends_on, drops_by, rates_in_text
 from gumdrop.networks.uses import never_called
 
 # Dropout that layers take over
@@ -127,9 +127,9 @@ def _numbers(module: nn.Module) -> dict[str, object]:
     cls: type = type(module)
     numbers = {name: p for name, p in vars(module).items() if "drop" in name}
     own = {name: p for name, p in numbers.items() if "dropout" in name or methods_that_read(cls, name)}
-    literal, names = rates_in_text(cls)
+    literals, names = rates_in_text(cls)
     of_config = {f"config.{name}": getattr(module.config, name, None) for name in sorted(names)}
-    return own | of_config | {"dropout()": literal}
+    return {**own, **of_config, **literals}
 
 
 class Settled(NamedTuple):
@@ -164,7 +164,8 @@ def settle(
         if way == "keep":
             settled.left[name] = f"{what}; it acts as before, on top of learned rates"
         elif own.attribute not in vars(own.module):
-            settled.left[name] = f"{what}; it acts as before, since only numbers that a module holds can learn"
+            when = ", in eval too" if own.attribute in ALWAYS else ""
+            settled.left[name] = f"{what}; it acts as before{when}, since only numbers that a module holds can learn"
         elif way == "remove":
             setattr(own.module, own.attribute, 0.0)  # code around the module may read the rate, as attention does
             settled.removed[name] = what

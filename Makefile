@@ -21,11 +21,11 @@ SPHINX = $(BIN)/python -m sphinx --jobs auto --fail-on-warning --keep-going -d b
 export PIP_CONSTRAINT := $(CURDIR)/constraints.txt
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help demo explore house test tests test-slow test-kernels test-lowest release-check faults lint types docs docs-quick docs-serve docs-links \
+.PHONY: help demo explore house test tests test-slow test-kernels test-lowest release-check mutants lint types docs docs-quick docs-serve docs-links \
   docs-figures docs-tables \
   docs-trained docs-experiments benchmarks benchmark-prior benchmark-quick benchmark-training benchmark-fits benchmark-growth benchmark-segmentation \
   benchmark-prediction benchmark-rows benchmark-export benchmark-page benchmark-table benchmark-missing benchmark-scale benchmark-grid \
-  benchmark-dropout benchmark-gpu docs-evidence performance-page clean
+  benchmark-dropout benchmark-checkpointing benchmark-gpu benchmark-launches docs-evidence performance-page clean
 
 help: ## Show this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 26
@@ -62,8 +62,8 @@ release-check: ## Build sdist and wheel, install the wheel into an empty environ
 	build/release/empty/bin/pip install -q "$$(ls $(CURDIR)/build/release/dist/*.whl)[cli]"
 	cd build/release && empty/bin/gumdrop demo --help > help.txt && OMP_NUM_THREADS=1 empty/bin/gumdrop demo
 
-faults: $(VENV)/installed-dev ## Plant faults in a copy of the library, one after the other, and name those that no test sees (half an hour)
-	$(BIN)/python tests/faults.py
+mutants: $(VENV)/installed-dev ## Plant slips in a copy of the library, drawn with SEED= (new each time), COUNT= of them, and name those that no test sees
+	PYTHONPATH=tests $(BIN)/python -m mutants $(if $(SEED),--seed $(SEED)) $(if $(COUNT),--count $(COUNT)) $(if $(ROOMS),--rooms $(ROOMS)) $(MUTANTS)
 
 lint: $(VENV)/installed-dev ## Check style and docstrings
 	$(BIN)/ruff check .
@@ -139,6 +139,10 @@ benchmark-training: $(VENV)/installed-dev ## Measure what a training step keeps 
 	$(BIN)/python benchmarks/kept.py
 	$(BIN)/python benchmarks/performance_page.py
 
+benchmark-launches: $(VENV)/installed-dev ## Count the operations of a training step (some seconds); writes docs/results
+	$(BIN)/python benchmarks/launches.py
+	$(BIN)/python benchmarks/performance_page.py
+
 benchmark-fits: $(VENV)/installed-dev ## Time fits of tables with the default and with one choice changed (a quarter of an hour); writes docs/results
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/fits.py
 
@@ -153,6 +157,10 @@ performance-page: $(VENV)/installed-dev ## Fill the tables of README.md and docs
 
 benchmark-dropout: $(VENV)/installed-dev ## Learn the dropout of small models of timm and Hugging Face, and time their steps (five minutes); needs timm; writes docs/results
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/own_dropout.py
+	$(BIN)/python benchmarks/performance_page.py
+
+benchmark-checkpointing: $(VENV)/installed-dev ## Compare gradients of small models of Hugging Face with and without gradient checkpointing (a minute); writes docs/results
+	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/checkpointing.py
 	$(BIN)/python benchmarks/performance_page.py
 
 benchmark-gpu: $(VENV)/installed-dev ## Time steps and predictions on a GPU (four minutes); writes docs/results

@@ -277,12 +277,34 @@ def own_dropout() -> str:
     return table(header, lines)
 
 
+def launches() -> str:
+    """Operations of a step."""
+    rows = [
+        [row["network"], row["dtype"], *(str(row[each]) for each in ("sites", "none", "fixed", "masks", "learned"))]
+        for row in rows_of("launches")
+    ]
+    return table(["network", "dtype", "sites", "no dropout", "nn.Dropout", "learned, without KL", "learned"], rows)
+
+
+def checkpointing() -> str:
+    """Table of architectures: differences of gradients where parts of a pass are run again."""
+    results: Any = rows_of("checkpointing")
+    lines = []
+    for name, ways in results.items():
+        found = [ways[way][kind] for way in ("learn", "keep") for kind in ("reentrant", "not_reentrant")]
+        shown = [each.get("error") or f"{each['difference']:.0e}".removesuffix("e+00") for each in found]
+        counts = [str(ways["learn"]["rates"]), str(found[1].get("modules_run_again", ""))]
+        lines.append([name, *counts, *shown])
+    heads = [f"{way}, {kind}" for way in ("learn", "keep") for kind in ("reentrant", "not reentrant")]
+    return table(["architecture", "rates", "modules run again", *heads], lines)
+
+
 PAGES: dict[Path, dict[str, Callable[[], str]]] = {
     README: {"regrets": regrets, "methods": methods},
-    PAGE: {"quick": quick},
+    PAGE: {"quick": quick, "launches": launches},
     NOTEBOOK: TABLES | {"spread": quick_spread},
     METHOD: {"priors": priors},
-    MODELS: {"own dropout": own_dropout},
+    MODELS: {"own dropout": own_dropout, "checkpointing": checkpointing},
     TABLES_PAGE: {"missing": missing},
 }
 

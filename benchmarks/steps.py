@@ -201,7 +201,7 @@ def stacked_step(models: list[nn.Module], x: Tensor, y: Tensor, likelihood: str)
 
 def gumdrop_kl(model: nn.Module) -> Tensor:
     """KL per datum."""
-    return gd.kl_divergence(model) / NUM_DATA
+    return gd.kl_divergence(model, lengthscale="fan_in") / NUM_DATA
 
 
 def peer_kl(model: nn.Module) -> Tensor:

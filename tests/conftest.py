@@ -17,7 +17,7 @@ from gumdrop.ensembles import correction
 from builders.browser import launch, opening, with_scripts
 
 collect_ignore_glob = ["conftest.py", "*/conftest.py"]  # they hold no doctests, and all have one name
-collect_ignore = ["faults.py"]  # a command, `make faults`
+collect_ignore = ["mutants"]  # a command, `make mutants`
 QUICK_ROOMS = {"cli", "experiments", "export", "tables", "views"}
 ALL_DRAWS, correction.DRAWS = correction.DRAWS, 2  # before any fixture of a session fits something
 os.environ["TORCHINDUCTOR_VEC_ISA_OK"] = "1"  # inductor would compile a program for each kind of vectors, to be sure

@@ -84,7 +84,7 @@ def test_gradients_of_the_objective_are_those_of_the_cpu() -> None:
     for device in ("cpu", "cuda"):
         torch.manual_seed(0)
         model = gd.learn_dropout(nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 2)), p=0.2).to(device)
-        kl = gd.kl_divergence(model)
+        kl = gd.kl_divergence(model, lengthscale="fan_in")
         gradients.append([g.cpu() for g in torch.autograd.grad(kl, list(model.parameters()))])
     torch.testing.assert_close(*gradients)
 

@@ -67,6 +67,6 @@ def test_a_site_and_its_kl_in_a_step() -> None:
 def test_the_kl_of_a_site_alone() -> None:
     def kl(layers: int) -> int:
         model = gd.learn_dropout(chain(layers))
-        return operations(lambda: gd.kl_divergence(model))
+        return operations(lambda: gd.kl_divergence(model, lengthscale="fan_in"))
 
     assert for_each_site(kl) <= 3  # numbers of its rate and norms are read, and all else happens once for all sites

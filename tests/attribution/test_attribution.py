@@ -470,3 +470,13 @@ def test_captum_takes_it_for_one_of_its_own() -> None:
 
     assert infidelity(model, perturb, x, attributions, target=1).shape == (3,)
     assert fido.get_name() == "FIDO"
+
+
+def test_captums_metrics_pass_a_tuple_of_one() -> None:
+    metrics = pytest.importorskip("captum.metrics")
+    fido, x = FIDO(network(), QUICK), images()
+    assert metrics.sensitivity_max(fido.attribute, x, target=1, n_perturb_samples=2).shape == (len(x),)
+    (alone,) = fido.attribute((x,), target=1)
+    assert torch.equal(alone, fido.attribute(x, target=1))
+    with pytest.raises(TypeError, match="one tensor, or a tuple of one, got a tuple of 2"):
+        fido.attribute((x, x), target=1)

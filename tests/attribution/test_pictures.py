@@ -5,7 +5,7 @@ import pytest
 import torch
 from torch import nn
 
-from gumdrop.attribution import FIDOSettings
+from gumdrop.attribution import FIDOSettings, pictures
 from gumdrop.attribution.pictures import Normalisation, explain_picture, load_classifier
 from gumdrop.views.picture import draw_explanation
 
@@ -62,6 +62,25 @@ def test_a_model_is_found_by_its_name(folder, monkeypatch, shell) -> None:
         *words, "--out", folder / "a.png", "--mask-size", "8", "--target", "1"
     )
     assert (folder / "a.png").is_file()
+
+
+def test_each_option_of_the_command_arrives(folder, monkeypatch, shell) -> None:
+    """Options of values that are no defaults; the search itself is not run."""
+    got = {}
+
+    def explained(*arguments, **options):
+        got.update(options)
+        raise ValueError("enough")
+
+    monkeypatch.setattr(pictures, "explain_picture", explained)
+    words = "--seed 7 --target 1 --infill mean --mask-size 3 --iterations 5 --size 20 16 --grey --mean .5 --std .2"
+    names = folder / "corner.pt2", folder / "white.png", "--quiet"
+    assert "enough" in shell.refused("explain-image", *names, *words.split())
+    assert got == {
+        "seed": 7, "target": 1, "infill": "mean", "mask_size": 3, "settings": FIDOSettings(iterations=5),
+        "size": (20, 16), "grey": True, "normalisation": Normalisation((0.5,), (0.2,)), "device": "cpu",
+        "show_progress": False,
+    }  # fmt: skip
 
 
 def test_the_shape_of_an_exported_model_is_known(folder) -> None:

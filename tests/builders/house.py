@@ -68,6 +68,18 @@ def many_arguments(*folders: Path, most: int = 8) -> list[str]:
     return found
 
 
+def unread_options(*folders: Path) -> list[str]:
+    """Arguments that functions of modules take by name alone and do not read: someone forgot to pass them on."""
+    found = []
+    for path, tree in _trees(*folders):
+        for node in tree.body:
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                read = {each.id for part in node.body for each in ast.walk(part) if isinstance(each, ast.Name)}
+                unread = [arg.arg for arg in node.args.kwonlyargs if arg.arg not in read]
+                found += [f"{path.relative_to(ROOT)}:{node.name} ({name})" for name in unread]
+    return found
+
+
 def public_names() -> int:
     """Names in the faces of the rooms and of the library."""
     total = 0

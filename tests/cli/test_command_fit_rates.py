@@ -1,6 +1,7 @@
 """``gumdrop fit-rates``: a stored network and held-out rows in, rates and a file that predicts with them out."""
 
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -103,6 +104,20 @@ def test_a_network_whose_rates_are_all_zero_predicts_without_draws(monkeypatch, 
 )
 def test_what_cannot_be_used(shell, words, message) -> None:
     assert message in shell.refused("fit-rates", "--likelihood", "gaussian", *words)
+
+
+class Unpickled:
+    """Leaves a file where it is read."""
+
+    def __reduce__(self):
+        return Path.touch, (Path("ran"),)
+
+
+def test_a_file_of_arrays_runs_nothing(folder, shell) -> None:
+    np.savez(folder / "objects.npz", x=np.array([Unpickled()], dtype=object), y=np.zeros(1))
+    said = shell.refused("fit-rates", "net.pt2", "objects.npz", "--likelihood", "gaussian")
+    assert "no file of numpy.savez with arrays of numbers" in said
+    assert not (folder / "ran").exists()
 
 
 def test_classes_are_integers(shell) -> None:

@@ -34,11 +34,27 @@ def mapie_gives_the_library_s_own_intervals(recipe):
     assert recipe.sets[np.arange(len(recipe.sets)), recipe.kind[3::4]].mean() > 0.7
 
 
-def skpro_keeps_the_quantiles(recipe):
+def skpro_keeps_the_quantiles_and_finds_no_fault(recipe):
+    from skpro.utils import check_estimator
+
     expected = recipe.model.estimator_.predict_quantiles(recipe.X[400:], recipe.LEVELS[[5, 50, 95]])
     for level, quantile in zip(recipe.LEVELS[[5, 50, 95]], expected.T, strict=True):
         np.testing.assert_allclose(recipe.distribution.ppf(level).to_numpy()[:, 0], quantile, rtol=1e-4)
     assert np.isfinite(recipe.distribution.log_pdf(recipe.distribution.mean())).to_numpy().all()
+    estimator = recipe.ConcreteDropoutRegressor((8,), n_members=2, max_iter=2, random_state=0)
+    named = recipe.X[:50]
+    expected = recipe.ConcreteDropoutProba(estimator).fit(named, recipe.y[:50]).predict(named).to_numpy()
+    for names in (range(10), [*named.columns[:-1], 7], [1.5, *named.columns[1:]]):
+        x, y = (frame[:50].set_axis(columns, axis=1) for frame, columns in ((named, names), (recipe.y, [0])))
+        found = recipe.ConcreteDropoutProba(estimator).fit(x, y).predict(x)
+        np.testing.assert_array_equal(found.to_numpy(), expected)
+    no_docstring = ["test_class_has_doctest_example"]  # the page is one
+    results = check_estimator(recipe.ConcreteDropoutProba, tests_to_exclude=no_docstring, verbose=False)
+    assert {name: found for name, found in results.items() if found != "PASSED"} == {}
+
+
+def skops_files_hold_the_model(recipe):
+    np.testing.assert_array_equal(recipe.loaded.predict(recipe.X), recipe.model.predict(recipe.X))
 
 
 def autogluon_predicts_quantiles(recipe):
@@ -80,7 +96,8 @@ def wandb_has_a_rate_for_each_epoch(recipe):
 
 CHECKS = {
     "MAPIE": mapie_gives_the_library_s_own_intervals,
-    "skpro": skpro_keeps_the_quantiles,
+    "skpro": skpro_keeps_the_quantiles_and_finds_no_fault,
+    "skops": skops_files_hold_the_model,
     "AutoGluon": autogluon_predicts_quantiles,
     "ScoringBench": scoringbench_takes_the_prediction,
     "baal": baal_labels_what_it_asked_for,
@@ -110,7 +127,7 @@ def test_a_recipe_runs(library, tmp_path, monkeypatch) -> None:
 
 
 def test_every_section_has_code_and_what_is_quoted_is_the_program_s() -> None:
-    assert len(SECTIONS) == 15
+    assert len(SECTIONS) == 16
     for title, blocks in SECTIONS.items():
         assert blocks, title
         for source, code in blocks:

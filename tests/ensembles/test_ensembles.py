@@ -266,6 +266,26 @@ def test_a_bend_makes_a_tail_that_of_student() -> None:
         assert found == pytest.approx(truth.logpdf(y.numpy()).mean(), abs=2e-3)
 
 
+def test_every_setting_of_the_members_arrives() -> None:
+    own = {"lr": 0.3, "lengthscale": 0.2, "patience": 8, "tol": 0.6, "seed": 5}
+    found = EnsembleSettings(**own).of_members(NUMBERS, epochs=60, batch_size=9)
+    expected = own | {"epochs": 60, "batch_size": 9, "rate_lr": 0.3, "betas": (0.9, 0.999), "held_out_noise": True}
+    assert found == TrainingSettings(**expected, validation_samples=4, validate_every=1)
+    longer = EnsembleSettings().of_members(Categorical(), epochs=100, batch_size=9)
+    assert (longer.validate_every, longer.held_out_noise) == (4, False)
+    assert longer.lengthscale == Categorical().watched_lengthscale
+
+
+def test_what_earlier_states_of_the_noise_lack_is_as_in_a_new_one() -> None:
+    new, loaded = NoiseFunction(2, 3), NoiseFunction(2, 3)
+    for name, value in loaded.state_dict().items():
+        loaded.register_buffer(name, torch.full_like(value, 7.0))
+    earliest = ("center", "scale", "weight", "offset")
+    loaded.load_state_dict({name: getattr(new, name) for name in earliest})
+    assert loaded.state_dict().keys() > set(earliest)
+    assert all(torch.equal(value, getattr(new, name)) for name, value in loaded.state_dict().items())
+
+
 def test_noise_without_a_tail_is_read_from_earlier_states(quick) -> None:
     model, x = copy.deepcopy(quick.model), table()[0]
     state = model.state_dict()

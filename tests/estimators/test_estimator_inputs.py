@@ -5,6 +5,7 @@ import pandas as pd
 import pytest
 import scipy.sparse
 import sklearn
+import torch
 from sklearn.compose import TransformedTargetRegressor
 from sklearn.linear_model import Ridge
 from sklearn.model_selection import GridSearchCV, GroupKFold, cross_val_score
@@ -88,7 +89,7 @@ def test_rows_of_a_group_are_held_out_together(estimator, chosen, folds) -> None
     settings = QUICK | {"hidden_layer_sizes": None} if chosen else QUICK
     model = estimator(**settings).fit(x, y, groups=[f"patient {i}" for i in group])
     for part in folds[0]:
-        of_part = np.round(part[:, 1] * model._scale[1] + model._center[1]).astype(int)
+        of_part = np.round(part[:, 1] * model._learned.scale[1] + model._learned.center[1]).astype(int)
         assert sorted(of_part) == sorted(np.repeat(np.unique(of_part), 5))
     order = np.random.default_rng(1).permutation(60)
     again = estimator(**settings).fit(x[order], y[order], groups=group[order])
@@ -102,7 +103,7 @@ def test_whole_stretches_of_time_are_held_out(folds) -> None:
     order = np.random.default_rng(1).permutation(60)
     model = ConcreteDropoutRegressor(**QUICK).fit(x[order], y[order], times=times[order])
     for part in folds[0]:
-        hours = np.sort(np.round(part[:, 1] * model._scale[1] + model._center[1]).astype(int))
+        hours = np.sort(np.round(part[:, 1] * model._learned.scale[1] + model._learned.center[1]).astype(int))
         assert hours.tolist() == [6 * stretch + i for stretch in np.unique(hours // 6) for i in range(6)]
     np.testing.assert_array_equal(
         ConcreteDropoutRegressor(**QUICK).fit(x, y, times=np.arange(60.0)).predict(x), model.predict(x)
@@ -255,3 +256,25 @@ def test_quantiles_that_cannot_be_carried_over_are_refused() -> None:
         predict_quantiles(make_pipeline(StandardScaler(), Ridge()).fit(x, y), x)
     with pytest.raises(ValueError, match="`coverage`"):
         predict_interval(model, x, 1.0)
+
+
+@pytest.mark.parametrize("kind", ["constant", "rounded", "sparse", "weightless"])
+@pytest.mark.parametrize("estimator", [ConcreteDropoutRegressor, ConcreteDropoutClassifier])
+def test_a_column_that_never_varied_has_no_effect_and_is_told_where_it_changes(estimator, kind) -> None:
+    rng = np.random.default_rng(0)
+    x = np.column_stack([rng.normal(size=40), np.full(40, 0.3)])
+    y, weights, given = x[:, 0] > 0, np.ones(40), scipy.sparse.csr_matrix if kind == "sparse" else np.asarray
+    if kind == "rounded":
+        x[::2, 1] = 0.1 + 0.2
+    if kind == "weightless":
+        x[0, 1], weights[0] = 5.0, 0.0
+    model = estimator(n_members=1, max_iter=2, hidden_layer_sizes=8, random_state=0)
+    model.fit(given(x), y.astype(float), sample_weight=weights)
+    model.predict(given(x[1:]))
+    before = model.predict_distribution(given(x[1:]))
+    changed = x[1:].copy()
+    changed[3, 1] = -1e12
+    with pytest.warns(UserWarning, match="differs from training in columns that never varied there, 1: that has no"):
+        after = model.predict_distribution(given(changed))
+    for name in ("mean", "epistemic") if estimator is ConcreteDropoutRegressor else ("probabilities",):
+        torch.testing.assert_close(getattr(after, name), getattr(before, name), rtol=0, atol=0)

@@ -12,7 +12,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from gumdrop.ensembles import correction
+from gumdrop.ensembles import EnsembleSettings, correction
 from gumdrop.estimators import ConcreteDropoutClassifier, ConcreteDropoutRegressor
 from gumdrop.likelihoods import RegressionPrediction, TargetScale
 
@@ -54,6 +54,22 @@ def regressor():
 @pytest.fixture(scope="module")
 def classifier():
     return ConcreteDropoutClassifier(**QUICK).fit(*labels())
+
+
+@pytest.mark.parametrize("estimator", [ConcreteDropoutRegressor, ConcreteDropoutClassifier])
+def test_every_setting_of_the_training_arrives(estimator) -> None:
+    own = {"n_members": 7, "max_iter": 3, "batch_size": 9, "learning_rate_init": 0.3, "lengthscale": 0.2}
+    own |= {"strength": 4.0, "validation_fraction": 0.4, "early_stopping": True, "n_iter_no_change": 8, "tol": 0.6}
+    names = {
+        "n_members": "num_members",
+        "max_iter": "epochs",
+        "learning_rate_init": "lr",
+        "n_iter_no_change": "patience",
+    }
+    names |= {"validation_fraction": "held_out_fraction"}
+    expected = {names.get(name, name): value for name, value in own.items() if name != "early_stopping"}
+    assert estimator(**own)._settings(11) == EnsembleSettings(**expected, seed=11)
+    assert estimator(**own | {"early_stopping": False})._settings(11).patience is None
 
 
 def test_predictions_are_in_units_of_the_target(regressor) -> None:

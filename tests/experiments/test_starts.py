@@ -50,7 +50,7 @@ def test_a_learned_temperature_is_that_of_the_masks_in_training_alone() -> None:
     site, dropped = layer.concrete_dropout, []
     layer.register_forward_pre_hook(lambda module, inputs: dropped.append(inputs[0]))
     x, noise = torch.ones(50, 3), torch.rand(50, 3, generator=torch.Generator().manual_seed(1))
-    site.fresh_noise = lambda rows, device: noise
+    site.fresh_noise = lambda rows: noise
     model(x).sum().backward()
     torch.testing.assert_close(dropped[-1], soft_keep(site.p_logit, noise, temperature=0.7) / (1 - site.p))
     assert model.scaled_log.grad != 0

@@ -3,6 +3,7 @@
 import io
 import json
 import re
+import shutil
 import subprocess
 import sys
 from dataclasses import replace
@@ -25,6 +26,7 @@ from gumdrop.tables.prediction import predict_frame
 from gumdrop.tables.reading.declared import Reading
 from gumdrop.tables.reading.spelling import MISSING_SPELLINGS, Mark, spelled_numbers
 from gumdrop.tables.reading.times import parse_dates
+from gumdrop.tables.schema.cells import index_labels, labels_of
 from gumdrop.tables.schema.columns import CategoryColumn, MeasuredColumn
 from gumdrop.tables.schema.schema import TableSchema, Target
 
@@ -163,12 +165,15 @@ def test_serving_reads_dates_as_training_does(order, texts) -> None:
         (("No", "yes", ""), ("NO", "Yes", "YES", " no", "n"), [0, 1, 1, 0, -1]),
         (("false", "true"), (True, False, "TRUE"), [1, 0, 1]),
         (("Red", "yes"), ("Red", "red", "YES"), [0, -1, -1]),
-        (("2024-03-01", "7"), ("2024-03-01 00:00:00", "2024-03-01", "07", 7.0), [0, 0, 1, 1]),
+        (("2024-03-01", "7"), ("2024-03-01 00:00:00", "2024-03-01", "07", 7.0), [0, 0, -1, 1]),
+        (("007", "12.5"), ("7", 7.0, "0007", "12.50", "12,5", "1.25E1"), [0, 0, 0, 1, -1, 1]),
+        (("007", "7", "A1"), ("007", "7", "07", 7.0), [0, 1, -1, 1]),
     ],
 )
-def test_serving_reads_yes_and_no_in_any_capitals_and_other_labels_as_they_are(labels, values, codes) -> None:
+def test_serving_knows_labels_as_the_schema_does(labels, values, codes) -> None:
     served = served_with(CategoryColumn("garden", labels))
     assert served.encode([{"garden": value} for value in values])[:, 0].tolist() == codes
+    assert index_labels(labels_of(pd.Series(values, dtype=object)), labels).tolist() == codes
     assert {*STR_NA_VALUES, *MISSING_SPELLINGS} <= serving.MISSING_WORDS
 
 
@@ -178,6 +183,10 @@ def test_serving_reads_yes_and_no_in_any_capitals_and_other_labels_as_they_are(l
         (",", "€", ["1.234", "1.234.567,5", "-0,25", "7", "€ 3,50", "-3,5€", "1 234,5"]),
         (".", "%", ["1,234", "1,234,567.5", "-0.25", "7", "12 %", ".5"]),
         (".", "m²", ["1,234 m²", "\u22128m²", "7"]),
+        (".", "", ["(13.21)", "( 1,234.5 )", "13.21", "-2"]),
+        (",", "€", ["(1.234,5) €", "€ (7)", "(3,5 €)", "-€ 3", "€ -3"]),
+        (".", "USD", ["USD 27", "27 USD", "USD (1,300.50)", "(5) USD", "USD -5", "-USD 5", "7"]),
+        (",", "R$", ["R$ 1.234,50", "(R$ 3)", "7"]),
     ],
 )
 def test_serving_reads_numbers_as_training_does(decimal, unit, texts) -> None:
@@ -185,8 +194,9 @@ def test_serving_reads_numbers_as_training_does(decimal, unit, texts) -> None:
     got = served.encode([{"size": text} for text in texts])[:, 0]
     np.testing.assert_array_equal(got, spelled_numbers(pd.Series(texts), decimal))
     assert served.encode([{"size": 1.234}, {"size": np.float64(2)}])[:, 0].tolist() == [1.234, 2]
-    for strange in ("1,2,3", "5x", "5 m", "$5", "1.5" if decimal == "," else "1,5"):
-        with pytest.raises(serving.ServingError, match=f"'{re.escape(strange)}', which is not a number in {unit}"):
+    for strange in ("1,2,3", "5x", "5 m", "$5", "(-5)", "+-5", "5 (2)", "1.5" if decimal == "," else "1,5"):
+        what = f"'{re.escape(strange)}', which is not a number{' in ' * bool(unit)}{re.escape(unit)}"
+        with pytest.raises(serving.ServingError, match=what):
             served.encode([{"size": strange}])
 
 
@@ -350,6 +360,27 @@ def test_the_page_feeds_what_serving_feeds(place, browser) -> None:
     assert np.isnan(settled(page)).tolist() == [False, False, True, False]
     assert page.inner_text("output") == "price: 1 ± 3\nnot known for lack of data: 2, noise: 2.24"
     page.close()
+
+
+@pytest.mark.skipif(shutil.which("node") is None, reason="needs node")
+@pytest.mark.parametrize(
+    ("mean", "std", "words"),
+    [
+        (1, 3, "1 ± 3"),
+        (1e-9, 2.5e-10, "1.00e-9 ± 2.5e-10"),
+        (4.2e-4, 1.3e-4, "4.2e-4 ± 1.3e-4"),
+        (413386.2, 1234.5, "413,400 ± 1,200"),
+        (12345.6789, 0.00123, "12,345.6789 ± 0.0012"),
+        (0, 1, "0 ± 1"),
+        (-2.3e-9, 1e-7, "-2e-9 ± 1.0e-7"),
+        (1e-9, 0, "1.00e-9 ± 0"),
+    ],
+)
+def test_the_page_writes_as_many_digits_as_are_known(mean, std, words) -> None:
+    page = (DOCS / "examples" / "browser.html").read_text()
+    code = page[page.index("function short(") : page.index("function sentence(")]
+    command = ["node", "-e", f"{code}process.stdout.write(plusMinus({mean}, {std}))"]
+    assert subprocess.run(command, capture_output=True, check=True, text=True, encoding="utf-8").stdout == words
 
 
 def settled(page):

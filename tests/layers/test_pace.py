@@ -79,7 +79,7 @@ def test_all_ways_to_run_a_site_have_one_gradient(way: str, what: str) -> None:
     model, x = gd.learn_dropout(nn.Linear(5, 3), p=0.3), torch.randn(7, 5)
 
     def compute(model: nn.Module) -> Tensor:
-        return model(x).square().sum() if what == "output" else gd.kl_divergence(model)
+        return model(x).square().sum() if what == "output" else gd.kl_divergence(model, lengthscale="fan_in")
 
     def loss(scaled: Tensor) -> Tensor:
         return torch.func.functional_call(objective, {"model.concrete_dropout.scaled_logit": scaled}, ())

@@ -2,6 +2,7 @@
 
 import copy
 import functools
+import pickle
 from collections.abc import Callable
 from typing import Any
 
@@ -13,7 +14,7 @@ from torch.nn import functional as F
 import gumdrop as gd
 from gumdrop.ensembles import ClassificationEnsemble
 from gumdrop.layers import ConcreteDropout
-from gumdrop.layers.watch import OBJECTIVES, SKIPPED, STEPS
+from gumdrop.layers.watch import BETWEEN_LOOKS, OBJECTIVES, SKIPPED, STEPS
 
 
 class Net(nn.Module):
@@ -29,7 +30,8 @@ class Bypassing(Net):
     """Uses the weight of a layer without calling it, as Swin and Mamba do."""
 
     def forward(self, x: Tensor) -> Tensor:
-        return self.second(F.linear(x, self.first.weight, self.first.bias).relu())
+        first = self.first  # what conversion does not see
+        return self.second(F.linear(x, first.weight, first.bias).relu())
 
 
 IDLE = r"did not act in the last objectives \('first'"
@@ -122,6 +124,60 @@ class TestSitesThatDoNotAct:
             gd.negative_elbo(nll, model, num_data=100, likelihood="categorical")
 
 
+class TestALossOfOnesOwn:
+    """A likelihood plus `gumdrop.kl_divergence`, as most texts write it."""
+
+    def train(self, model: nn.Module, optimizer: torch.optim.Optimizer, steps: int) -> None:
+        for _ in range(steps):
+            optimizer.zero_grad()
+            nll = gd.categorical_nll(model(X), Y).mean()
+            (nll + gd.kl_divergence(model, num_data=100, likelihood="categorical") / 100).backward()
+            optimizer.step()
+
+    def test_sites_that_do_not_act(self) -> None:
+        model = gd.learn_dropout(Bypassing())
+        with pytest.warns(UserWarning, match=IDLE) as caught:
+            self.train(model, torch.optim.AdamW(gd.parameter_groups(model)), OBJECTIVES)
+        assert caught[0].filename == __file__
+
+    def test_rates_that_do_not_move(self) -> None:
+        model = Net()
+        optimizer = torch.optim.AdamW(model.parameters())
+        gd.learn_dropout(model)
+        with pytest.warns(UserWarning, match=STUCK):
+            self.train(model, optimizer, STEPS + 1)
+
+    def test_what_is_only_looked_at_is_no_objective(self) -> None:
+        model = gd.learn_dropout(Net())
+        for _ in range(2 * OBJECTIVES):
+            kl = gd.kl_divergence(model, lengthscale=1.0)
+            assert kl.isfinite()
+            torch.autograd.grad(kl, model.first.weight)
+        self.train(model, torch.optim.AdamW(gd.parameter_groups(model)), 2 * STEPS)
+
+    def test_the_size_of_a_batch(self) -> None:
+        model = gd.learn_dropout(Net())
+        optimizer = torch.optim.AdamW(gd.parameter_groups(model))
+
+        def steps(num_data: int) -> None:
+            for _ in range(5):
+                optimizer.zero_grad()
+                nll = gd.categorical_nll(model(torch.randn(16, 4)), Y).mean()
+                (nll + gd.kl_divergence(model, num_data=num_data, likelihood="categorical") / num_data).backward()
+                optimizer.step()
+
+        steps(100)
+        with pytest.warns(UserWarning, match="`num_data` is 16, the size of the batch"):
+            steps(16)
+
+    def test_a_rate_that_was_never_initialised(self) -> None:
+        model = gd.learn_dropout(Net())
+        with torch.no_grad():
+            model.first.concrete_dropout.scaled_logit.fill_(1e30)
+        with pytest.raises(ValueError, match="drop probability of 'first' must be a number"):
+            gd.kl_divergence(model, lengthscale=1.0).backward()
+
+
 class TestRatesThatDoNotMove:
     def test_an_optimiser_from_before_the_conversion(self) -> None:
         model = Net()
@@ -182,7 +238,8 @@ class TestPredictionsWithoutADrop:
     def test_a_model_that_goes_past_its_sites(self, batch_size: int | None) -> None:
         class Past(Net):
             def forward(self, x: Tensor) -> Tensor:
-                return F.linear(F.linear(x, self.first.weight), self.second.weight)
+                first, second = self.first, self.second
+                return F.linear(F.linear(x, first.weight), second.weight)
 
         with pytest.raises(ValueError, match="did not use any of its dropout in this prediction"):
             gd.sample(gd.learn_dropout(Past()), torch.randn(3, 4), batch_size=batch_size)
@@ -207,23 +264,107 @@ class TestNumData:
     """The size of the batch in the place of that of the data."""
 
     @staticmethod
-    def train(sizes: list[int], num_data: Callable[[int], int]) -> None:
+    def train(
+        rows: int,
+        batch: int,
+        num_data: Callable[[int], int],
+        *,
+        epochs: int = 2,
+        drop_last: bool = False,
+        scalar: bool = False,
+        shuffle: bool = True,
+        density: bool = False,
+    ) -> None:
         model = gd.learn_dropout(Net())
-        for size in sizes:
-            nll = gd.categorical_nll(model(torch.randn(size, 4)), torch.arange(size) % 2)
-            gd.negative_elbo(nll, model, num_data=num_data(size), likelihood="categorical")
+        x, generator = torch.randn(rows, 4), torch.Generator().manual_seed(0)
+        for _ in range(epochs):
+            order = torch.randperm(rows, generator=generator) if shuffle else torch.arange(rows)
+            for part in order.split(batch):
+                if len(part) < batch and drop_last:
+                    continue
+                output = model(inputs := x[part])
+                if density:
+                    nll = gd.gaussian_nll(*output.chunk(2, -1), inputs[:, :1])
+                else:
+                    nll = gd.categorical_nll(output, part % 2)
+                likelihood = "gaussian" if density else "categorical"
+                nll = nll.mean() if scalar else nll
+                gd.negative_elbo(nll, model, num_data=num_data(len(part)), likelihood=likelihood).backward()
 
     @pytest.mark.parametrize("num_data", [lambda batch: 16, lambda batch: batch])
-    def test_that_of_the_batch(self, num_data: Callable[[int], int]) -> None:
+    @pytest.mark.parametrize("scalar", [False, True])
+    @pytest.mark.parametrize("density", [False, True])
+    @pytest.mark.parametrize(("rows", "drop_last"), [(64, False), (70, True), (70, False)])
+    def test_that_of_the_batch(
+        self, rows: int, drop_last: bool, num_data: Callable[[int], int], scalar: bool, density: bool
+    ) -> None:
+        options = {"drop_last": drop_last, "scalar": scalar, "density": density}
         with pytest.warns(
             UserWarning, match=r"`num_data` is 16, the size of the batch.*len\(loader\.dataset\)"
         ) as caught:
-            self.train([16, 16, 7, 16, 16, 7, 16], num_data)
+            self.train(rows, 16, num_data, **options)
         assert [each.filename for each in caught] == [__file__]  # once is enough
 
-    def test_that_of_the_data(self) -> None:
-        self.train([16, 16, 7] * 3, lambda batch: 39)
-        self.train([16] * 5, lambda batch: 16)  # all rows at once
-        self.train([16, 16, 20, 20, 24], lambda batch: batch)  # the same, of rows that are added
-        self.train([16, 16, 8, 8, 5], lambda batch: batch)  # and of other, smaller sets
-        self.train([16, 8, 8, 8, 8], lambda batch: 16)  # first all at once, and then in batches
+    @pytest.mark.parametrize("options", [{}, {"scalar": True}, {"shuffle": False}, {"density": True}])
+    @pytest.mark.parametrize(("rows", "batch"), [(64, 16), (70, 16), (16, 16), (16, 40), (2, 2), (300, 299)])
+    def test_that_of_the_data(self, rows: int, batch: int, options: dict[str, bool]) -> None:
+        self.train(rows, batch, lambda _: rows, epochs=14, **options)
+
+    def test_a_mean_of_the_positions(self) -> None:
+        model = gd.learn_dropout(nn.Conv1d(3, 5, 1))
+        x, y = torch.randn(4, 3, 7), torch.randint(5, (4, 7))
+        nll = F.cross_entropy(model(x), y)
+        with pytest.warns(UserWarning, match="mean over 28 targets of 4 examples.*by 7"):
+            gd.negative_elbo(nll, model, num_data=90, likelihood="categorical")
+        summed = F.cross_entropy(model(x), y, reduction="none").sum(1)
+        gd.negative_elbo(summed, gd.learn_dropout(nn.Conv1d(3, 5, 1)), num_data=90, likelihood="categorical")
+
+    def test_one_data_set_after_the_other(self) -> None:
+        model = gd.learn_dropout(Net())
+        for rows in (16, 16, 20, 8):
+            x = torch.randn(rows, 4)
+            for _ in range(3):
+                nll = gd.categorical_nll(model(x), torch.arange(rows) % 2)
+                gd.negative_elbo(nll, model, num_data=rows, likelihood="categorical")
+
+
+class TestLayersThatWereReplaced:
+    def test_once_for_each_and_until_it_is_converted(self) -> None:
+        model = gd.learn_dropout(Net())
+        train(model)
+        model.second = nn.Linear(8, 2)
+        again = copy.deepcopy(model)
+        for each in (model, again):
+            with pytest.warns(UserWarning, match=r"replaced after learn_dropout \('second'\).*convert last") as caught:
+                train(each, steps=BETWEEN_LOOKS)
+            assert len(caught) == 1
+            train(each, steps=BETWEEN_LOOKS)
+            gd.learn_dropout(each)
+            assert list(gd.dropout_rates(each)) == ["first", "second"]
+            train(each, steps=BETWEEN_LOOKS)
+
+    def test_in_a_larger_model_and_of_dropout_that_learned(self) -> None:
+        body = gd.learn_dropout(nn.Sequential(nn.Linear(4, 8), nn.Tanh(), nn.Dropout(0.2)), plain_dropout="learn")
+        model = gd.learn_dropout(nn.Sequential(body, nn.Linear(8, 2)), include=["1"])
+        body[0], body[2] = nn.Linear(4, 8), nn.Dropout(0.2)
+        with pytest.warns(UserWarning, match=r"replaced after learn_dropout \('0.0', '0.2'\)"):
+            train(model)
+        nll = gd.categorical_nll(model(X), Y).mean()
+        nn.Module.__setattr__(model, "1", nn.Linear(8, 2))
+        with pytest.raises(ValueError, match="no learned dropout"):
+            gd.negative_elbo(nll, model, num_data=100, likelihood="categorical")
+
+    def test_of_a_loss_of_ones_own(self) -> None:
+        model = gd.learn_dropout(Net())
+        model.first = nn.Linear(4, 8)
+        with pytest.warns(UserWarning, match="replaced after learn_dropout"):
+            TestALossOfOnesOwn().train(model, torch.optim.SGD(model.parameters(), lr=0.1), 1)
+
+    def test_what_is_gone_or_wrapped_is_no_reason(self) -> None:
+        model = gd.learn_dropout(nn.Sequential(nn.Linear(4, 8), nn.Linear(8, 8), nn.Linear(8, 2)))
+        model[1] = nn.Identity()
+        model[0] = nn.Sequential(model[0], nn.Tanh())
+        train(model)
+        model.append(nn.Tanh())
+        del model[1]
+        train(pickle.loads(pickle.dumps(gd.learn_dropout(Net()))))

@@ -26,6 +26,7 @@ def test_p_values_are_their_definition_and_alarms_are_false_as_often_as_they_say
     assert low <= alarms <= high
 
 
+@pytest.mark.filterwarnings("ignore:`X` differs from training in columns that never varied:UserWarning")
 def test_temperature_of_scikit_learn_works_on_the_classifier() -> None:
     X, y = load_digits(return_X_y=True)
     X, y = X[:900], y[:900].astype(str)

@@ -2,6 +2,7 @@
 
 import contextlib
 import copy
+import io
 import pickle
 import warnings
 from io import BytesIO
@@ -513,7 +514,9 @@ def test_two_layers_with_one_weight_have_one_rate_and_count_once():
     assert model[0].concrete_dropout is model[2].concrete_dropout
     assert len([name for name, _ in model.named_parameters() if LOGITS in name]) == 1
     second_bias = 0.5 * 8 * model[2].bias.square().sum()
-    torch.testing.assert_close(gd.kl_divergence(model), gd.kl_divergence(single) + second_bias)
+    torch.testing.assert_close(
+        gd.kl_divergence(model, lengthscale="fan_in"), gd.kl_divergence(single, lengthscale="fan_in") + second_bias
+    )
     assert gd.dropout_rates(model).keys() == {"0", "2"}
     assert len(gd.parameter_groups(model)[1]["params"]) == 1
     gd.fix_dropout(model)
@@ -528,8 +531,8 @@ def test_embedding_tied_to_the_output_layer():
     assert report.left == {"0": "shares its weight with another module"}
     assert model[2].weight is model[0].weight
     assert [block.name for block in dropout_blocks(model)] == ["1", "2"]
-    single = gd.kl_divergence(model[1]) + gd.kl_divergence(model[2])
-    torch.testing.assert_close(gd.kl_divergence(model), single)
+    single = gd.kl_divergence(model[1], lengthscale="fan_in") + gd.kl_divergence(model[2], lengthscale="fan_in")
+    torch.testing.assert_close(gd.kl_divergence(model, lengthscale="fan_in"), single)
 
 
 def test_a_convolution_and_its_transpose_with_one_weight_do_not_share_a_rate():
@@ -560,7 +563,9 @@ def test_a_module_that_stands_twice_is_converted_once():
     report = report_of(model)
     assert list(report.converted) == ["0"]
     assert len(shared._forward_pre_hooks) == 1
-    torch.testing.assert_close(gd.kl_divergence(model), gd.kl_divergence(single))
+    torch.testing.assert_close(
+        gd.kl_divergence(model, lengthscale="fan_in"), gd.kl_divergence(single, lengthscale="fan_in")
+    )
 
 
 # Parametrised layers
@@ -578,12 +583,12 @@ def test_parametrized_layers(make, parametrization, bias):
     assert {block.site.p_logit.dtype for block in dropout_blocks(model)} == {torch.float64}
     assert len({id(block.site) for block in dropout_blocks(model)}) == 4
     torch.testing.assert_close(model(x), expected)
-    single = sum(gd.kl_divergence(module) for module in model)
-    torch.testing.assert_close(gd.kl_divergence(model), single)
+    single = sum(gd.kl_divergence(module, lengthscale="fan_in") for module in model)
+    torch.testing.assert_close(gd.kl_divergence(model, lengthscale="fan_in"), single)
     with torch.no_grad():  # weights that are computed are freed at once: their ids come again
-        torch.testing.assert_close(gd.kl_divergence(model), single)
+        torch.testing.assert_close(gd.kl_divergence(model, lengthscale="fan_in"), single)
     model.train()(x).sum().backward()
-    gd.kl_divergence(model).backward()
+    gd.kl_divergence(model, lengthscale="fan_in").backward()
     assert all(block.site.scaled_logit.grad.isfinite() for block in dropout_blocks(model))
 
 
@@ -600,7 +605,7 @@ def test_logits_are_never_in_half_precision(dtype):
     model = gd.learn_dropout(nn.ModuleList([nn.Linear(8, 2), nn.LSTM(8, 2), nn.MultiheadAttention(8, 2)]).to(dtype))
     expected = torch.float64 if dtype == torch.float64 else torch.float32
     assert {block.site.p_logit.dtype for block in dropout_blocks(model)} == {expected}
-    assert gd.kl_divergence(model).dtype == expected
+    assert gd.kl_divergence(model, lengthscale="fan_in").dtype == expected
 
 
 # An ordinary module
@@ -677,7 +682,7 @@ def test_copies_predict_the_same_under_the_same_seed(again, per_unit, fixed, tmp
     draws = gd.sample(model, x, num_samples=3, seed=0)
     assert torch.equal(gd.sample(other, x, num_samples=3, seed=0), draws)
     assert torch.equal(other.eval()(x), model.eval()(x))
-    assert torch.equal(gd.kl_divergence(other), gd.kl_divergence(model))
+    assert torch.equal(gd.kl_divergence(other, lengthscale="fan_in"), gd.kl_divergence(model, lengthscale="fan_in"))
     assert other.tied.concrete_dropout is other.parts.mlp[0].concrete_dropout
     with torch.no_grad():
         for parameter in other.parameters():
@@ -717,7 +722,7 @@ def test_compiled_gradients(make, shape, backend):
         model.zero_grad()
         torch.manual_seed(0)
         output = call(x)
-        (output.square().sum() + gd.kl_divergence(model)).backward()
+        (output.square().sum() + gd.kl_divergence(model, lengthscale="fan_in")).backward()
         results.append([output, *(parameter.grad.clone() for parameter in model.parameters())])
     torch.testing.assert_close(*results)
     torch.compiler.reset()
@@ -806,8 +811,8 @@ def test_fixed_masks_in_training_are_draws_at_the_learned_rate(per_unit):
 
 def test_fixed_models_have_a_kl_whose_gradient_reaches_the_weights():
     model, x = converted(per_unit=True), torch.ones(2, 5, 8)
-    expected = gd.kl_divergence(model)
-    kl = gd.kl_divergence(gd.fix_dropout(model))
+    expected = gd.kl_divergence(model, lengthscale="fan_in")
+    kl = gd.kl_divergence(gd.fix_dropout(model), lengthscale="fan_in")
     torch.testing.assert_close(kl, expected)
     kl.backward()
     assert all(block.weight.grad.any() for block in dropout_blocks(model))
@@ -855,3 +860,19 @@ def test_time_first_layers_share_a_mask_over_time_and_not_over_examples():
     kept = model(torch.ones(5, 40, 6)).detach()  # (time, examples, units)
     assert torch.equal(kept, kept[:1].expand_as(kept))
     assert (kept[0].round() != kept[0, :1].round()).any()
+
+
+@pytest.mark.parametrize("origin", ["torch.optim", "transformers.optimization"])
+def test_adafactor_has_an_eps_of_its_own(origin: str) -> None:
+    """Two numbers, beside which the one of Adam's is an error."""
+    optimizer = pytest.importorskip(origin).Adafactor(gd.parameter_groups(model := gd.learn_dropout(mlp())))
+    before = list(gd.dropout_rates(model).values())
+    gd.kl_divergence(model, lengthscale=1.0).backward()
+    optimizer.step()
+    assert all(rate != old for rate, old in zip(gd.dropout_rates(model).values(), before, strict=True))
+    buffer = io.BytesIO()
+    torch.save(optimizer.state_dict(), buffer)
+    buffer.seek(0)
+    optimizer.load_state_dict(torch.load(buffer, weights_only=True))
+    optimizer.step()
+    assert torch.optim.Adam(gd.parameter_groups(model)).param_groups[1]["eps"] == 1e-20

@@ -85,6 +85,7 @@ def alone(member: nn.Module, x: Tensor, noise: list[Tensor], hard: bool) -> Tens
     ("lengthscale", "shared"), [("fan_in", False), ("regression", True), ("weak", False), (0.7, True)]
 )
 @pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.filterwarnings("ignore:the prior `lengthscale='fan_in'` weighs:UserWarning")
 def test_a_step_is_that_of_each_network_alone(
     monkeypatch: pytest.MonkeyPatch, kind: str, lengthscale: Any, shared: bool
 ) -> None:

@@ -84,9 +84,19 @@ class TestChoice:
         kl = gd.negative_elbo(torch.rand(8), model, num_data=30, likelihood=likelihood).kl
         assert kl == gd.kl_divergence(model, num_data=30, lengthscale=name) / 30
 
+    @pytest.mark.parametrize("likelihood", LIKELIHOODS)
+    def test_of_a_kl_by_itself(self, likelihood: str) -> None:
+        model, name = network(5, 300, 2), "regression" if LIKELIHOODS[likelihood].is_density else "classification"
+        kl = gd.kl_divergence(model, num_data=30, likelihood=likelihood)
+        assert kl == gd.kl_divergence(model, num_data=30, lengthscale=name)  # type: ignore[arg-type]
+        own = gd.kl_divergence(model, likelihood=LIKELIHOODS[likelihood], lengthscale=0.3)
+        assert own == gd.kl_divergence(model, lengthscale=0.3)
+
     def test_one_must_be_named(self) -> None:
         with pytest.raises(ValueError, match="must say what `nll` is of, since its prior depends on it"):
             gd.negative_elbo(torch.rand(8), network(3, 2), num_data=30)
+        with pytest.raises(ValueError, match="must say what `nll` is of, since its prior depends on it"):
+            gd.kl_divergence(network(3, 2), num_data=30)
 
     @pytest.mark.parametrize("likelihood", ["gaussian", "categorical", "a function"])
     def test_of_the_loops(self, likelihood: Any) -> None:
@@ -129,6 +139,20 @@ class TestWarning:
                 self.loss(model, lengthscale="fan_in")
             assert caught[0].filename == __file__
             self.loss(model, lengthscale="fan_in")  # warnings are errors
+
+    @pytest.mark.parametrize("options", [{}, {"num_data": 20}])
+    def test_of_a_loss_of_ones_own(self, options: dict[str, Any]) -> None:
+        """The weight of the KL in the loss is known where the number of rows is not."""
+        model = network(30, 100, 10)
+        with pytest.warns(
+            UserWarning, match="'fan_in'` weighs .* nats a row, and where the likelihood is less"
+        ) as caught:
+            (gd.kl_divergence(model, lengthscale="fan_in", **options) / 20).backward()
+        assert caught[0].filename == __file__
+        (gd.kl_divergence(model, lengthscale="fan_in", **options) / 20).backward()
+        (gd.kl_divergence(network(30, 100, 10), num_data=20, likelihood="categorical") / 20).backward()
+        (gd.kl_divergence(network(30, 100, 10), lengthscale="fan_in") / 1e6).backward()
+        gd.kl_divergence(network(30, 100, 10), lengthscale="fan_in").backward()  # a sum over rows: their number is open
 
     def test_not_of_what_lets_data_speak(self) -> None:
         for lengthscale in (None, "classification", "regression", 0.3):

@@ -1,6 +1,7 @@
 """Likelihoods against torch.distributions, the KL against its naive twin, and the loss in nats per datum."""
 
 import copy
+import functools
 import itertools
 import math
 import warnings
@@ -236,7 +237,9 @@ class TestKl:
                 assert weight.shape == (16, 4 if part == "hh" else 3 if "l0" in suffix else 8)
                 expected += ref.kl(0.2, weight, [bias], precision=weight.shape[1])
         assert gd.kl_divergence(model, lengthscale="fan_in").item() == pytest.approx(expected, rel=1e-5)
-        gradients = torch.autograd.grad(gd.kl_divergence(model), [model.weight_hh_l0], allow_unused=True)
+        gradients = torch.autograd.grad(
+            gd.kl_divergence(model, lengthscale="fan_in"), [model.weight_hh_l0], allow_unused=True
+        )
         assert (gradients[0] is not None) is recurrent
 
     @pytest.mark.parametrize("sizes", [{}, {"kdim": 3, "vdim": 5}])
@@ -274,8 +277,10 @@ class TestKl:
             start += parameter.numel()
         for context in (torch.enable_grad(), torch.no_grad()):
             with context:
-                flat = torch.func.functional_call(Computed(model, gd.kl_divergence), parts, ())
-                torch.testing.assert_close(flat, gd.kl_divergence(model))
+                flat = torch.func.functional_call(
+                    Computed(model, functools.partial(gd.kl_divergence, lengthscale="fan_in")), parts, ()
+                )
+                torch.testing.assert_close(flat, gd.kl_divergence(model, lengthscale="fan_in"))
 
     @pytest.mark.parametrize("make", [nn.Linear, lambda k, o: nn.Conv1d(k, o, 1), nn.LSTM])
     @pytest.mark.parametrize("method", ["weight norm", "spectral norm", "pruning", "pruning twice"])
@@ -301,7 +306,7 @@ class TestKl:
         assert now > before or method == "spectral norm"
         torch.testing.assert_close(now, after)
         for _ in range(2):
-            gd.kl_divergence(model).backward()  # no graph is kept
+            gd.kl_divergence(model, lengthscale="fan_in").backward()  # no graph is kept
         assert source.grad is not None
 
     def test_homoscedastic_noise_has_its_gamma_prior(self) -> None:
@@ -311,7 +316,9 @@ class TestKl:
         model = nn.Sequential(layer, noise)
         tau = np.exp([-0.4, 1.1])
         prior = float((-3.0 * np.log(tau) + 0.5 * tau).sum())
-        assert gd.kl_divergence(model).item() == pytest.approx(gd.kl_divergence(layer).item() + prior, rel=1e-5)
+        assert gd.kl_divergence(model, lengthscale="fan_in").item() == pytest.approx(
+            gd.kl_divergence(layer, lengthscale="fan_in").item() + prior, rel=1e-5
+        )
         # -log Gamma(tau; a, b) plus the Jacobian of log tau, up to a constant
         density = distributions.TransformedDistribution(
             distributions.Gamma(3.0, 0.5), [distributions.ExpTransform().inv]
@@ -319,24 +326,26 @@ class TestKl:
         difference = -density.log_prob(torch.tensor([-0.4, 1.1])).sum() + density.log_prob(torch.zeros(2)).sum()
         assert difference.item() == pytest.approx(prior - 2 * 0.5, rel=1e-4)
         noise.log_variance.data = torch.full((2,), -math.log(3.0 / 0.5))  # the mode
-        (gradient,) = torch.autograd.grad(gd.kl_divergence(model), noise.log_variance)
+        (gradient,) = torch.autograd.grad(gd.kl_divergence(model, lengthscale="fan_in"), noise.log_variance)
         np.testing.assert_allclose(gradient, [0, 0], atol=1e-5)
         plain = nn.Sequential(layer, gd.HomoscedasticNoise(2, log_variance=0.7))
-        assert gd.kl_divergence(plain).item() == pytest.approx(gd.kl_divergence(layer).item(), rel=1e-6)
+        assert gd.kl_divergence(plain, lengthscale="fan_in").item() == pytest.approx(
+            gd.kl_divergence(layer, lengthscale="fan_in").item(), rel=1e-6
+        )
 
     def test_depends_on_the_parameters_and_on_nothing_that_was_run(self) -> None:
         """Nothing is kept from a forward pass: neither a number of elements nor a graph."""
         model: Any = gd.learn_dropout(nn.Conv2d(3, 4, 3), p=0.3)
-        fresh = gd.kl_divergence(model)
+        fresh = gd.kl_divergence(model, lengthscale="fan_in")
         attributes = set(vars(model))
         model(torch.randn(2, 3, 9, 9)).sum().backward()
         model.eval()(torch.randn(3, 5, 5))
         assert set(vars(model)) == attributes
-        assert torch.equal(gd.kl_divergence(model), fresh)
+        assert torch.equal(gd.kl_divergence(model, lengthscale="fan_in"), fresh)
         for _ in range(2):
-            gd.kl_divergence(model).backward()  # no graph is kept
+            gd.kl_divergence(model, lengthscale="fan_in").backward()  # no graph is kept
         set_logit(model.concrete_dropout, torch.tensor(ref.logit(0.6)))
-        assert gd.kl_divergence(model) != fresh
+        assert gd.kl_divergence(model, lengthscale="fan_in") != fresh
 
     @pytest.mark.parametrize("p_logit", [-1e4, -60.0, 60.0, 1e4])
     @pytest.mark.parametrize("zero", [False, True])
@@ -345,7 +354,7 @@ class TestKl:
         if zero:
             nn.init.zeros_(model.weight)
         set_logit(model.concrete_dropout, p_logit)
-        kl = gd.kl_divergence(model)
+        kl = gd.kl_divergence(model, lengthscale="fan_in")
         kl.backward()
         assert not kl.isnan()
         assert kl.isfinite() or p_logit == 1e4
@@ -361,20 +370,22 @@ class TestKl:
 
     def test_errors(self) -> None:
         with pytest.raises(ValueError, match=r"`model` has no learned dropout; convert it with `gumdrop.learn_dropout"):
-            gd.kl_divergence(nn.Sequential(nn.Linear(3, 2), gd.HomoscedasticNoise(2)))
+            gd.kl_divergence(nn.Sequential(nn.Linear(3, 2), gd.HomoscedasticNoise(2)), lengthscale="fan_in")
         loose = nn.Sequential(gd.learn_dropout(nn.Linear(3, 2)), ConcreteDropout(2))
         with pytest.raises(ValueError, match="site '1' is attached to no layer"):
-            gd.kl_divergence(loose)
+            gd.kl_divergence(loose, lengthscale="fan_in")
         with pytest.raises(ValueError, match="site '0' is attached to no layer"):
-            gd.kl_divergence(nn.Sequential(ConcreteDropout(2)))
+            gd.kl_divergence(nn.Sequential(ConcreteDropout(2)), lengthscale="fan_in")
         late: Any = gd.learn_dropout(nn.Sequential(nn.Linear(3, 3), nn.ReLU(), nn.Linear(3, 3)))
         late[2].weight = late[0].weight
         with pytest.raises(ValueError, match=r"'0' and '2' have one weight and a rate each.*tie them before it"):
             gd.negative_elbo(late(torch.randn(5, 3)).sum(1), late, num_data=5, likelihood="categorical")
         late[2].bias = late[0].bias
         late[2].concrete_dropout = late[0].concrete_dropout  # as conversion does
-        torch.testing.assert_close(gd.kl_divergence(late), gd.kl_divergence(late[0]))
-        lengthscales: list[Any] = [0, -1.0, math.nan, "fanin", None]
+        torch.testing.assert_close(
+            gd.kl_divergence(late, lengthscale="fan_in"), gd.kl_divergence(late[0], lengthscale="fan_in")
+        )
+        lengthscales: list[Any] = [0, -1.0, math.nan, "fanin"]
         for lengthscale in lengthscales:
             with pytest.raises(ValueError, match=r'`lengthscale` must be a positive number, .*"weak" or "faint", got '):
                 gd.kl_divergence(late, lengthscale=lengthscale)

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 import gumdrop as gd
 from gumdrop import HomoscedasticNoise
-from gumdrop.likelihoods import Gaussian, Likelihood, NegativeBinomial, Poisson, StudentT
+from gumdrop.likelihoods import Gaussian, Likelihood, NegativeBinomial, Poisson, RegressionPrediction, StudentT
 from gumdrop.likelihoods.incomplete_beta import incomplete_beta
 from gumdrop.training import fit
 
@@ -85,6 +85,63 @@ def test_the_limits_are_a_gaussian_and_poisson_counts() -> None:
     torch.testing.assert_close(poisson, gd.poisson_nll(mean, y), atol=1e-4, rtol=0)
 
 
+@pytest.mark.parametrize("degrees", [1.5, 4.0, 1e6])
+@pytest.mark.parametrize("log_square", [-80.0, -20.0, 0.0, 88.0, 300.0])
+@pytest.mark.parametrize("target", [0.0, 1e-30, 1e-3, 2.0, 1e10, -1.9e19, 1e20, -3e38])
+def test_a_heavy_tail_is_finite_wherever_a_float_is(target: float, log_square: float, degrees: float) -> None:
+    """Value and slopes; the square of a standardised number is infinite from 1.8e19 on."""
+    y, location, s = (torch.tensor([[each]], requires_grad=True) for each in (target, 0.0, log_square))
+    nll = gd.student_t_nll(location, s, y.detach(), degrees)
+    scale, exact = np.exp(log_square / 2), float(y.detach())
+    assert nll.item() == pytest.approx(-stats.t(degrees, 0, scale).logpdf(exact), rel=1e-4, abs=1e-4)
+    weight = (degrees + 1) / (degrees * scale**2 + exact**2)
+    found = [each.item() for each in torch.autograd.grad(nll.sum(), [location, s])]
+    assert found == pytest.approx([-weight * exact, 0.5 - 0.5 * weight * exact**2], rel=1e-3, abs=1e-5)
+    if log_square < 88:
+        prediction = StudentT(degrees=degrees).predict([torch.cat([location, s], 1).detach().repeat(3, 1, 1)], 3)
+        torch.testing.assert_close(-prediction.log_prob(y.detach()), nll.detach(), rtol=1e-4, atol=1e-4)
+
+
+def test_a_location_at_the_other_end_of_floats_has_a_tail() -> None:
+    ends = torch.tensor([[-3e38], [3e38]])
+    nll = gd.student_t_nll(ends, torch.zeros(2, 1), ends.flip(0))
+    assert nll.tolist() == pytest.approx([-stats.t(4.0).logpdf(6e38)] * 2, rel=1e-5)
+    far = StudentT().square_residuals(torch.cat([ends, torch.zeros(2, 1)], 1), ends.flip(0))
+    assert far.item() == pytest.approx(5.0)
+
+
+def test_quantiles_of_draws_that_are_far_apart_or_no_numbers_come_to_an_end() -> None:
+    wide = torch.tensor([[[1e200, 0.0]], [[-1e200, 0.0]]], dtype=torch.float64)
+    assert StudentT().predict([wide], 2).quantile(0.9).item() == pytest.approx(1e200, rel=1e-6)
+    for bad in (np.nan, np.inf):
+        assert StudentT().predict([wide.nan_to_num(0.0) * bad], 2).quantile(0.9).isnan().all()
+
+
+def test_a_far_gaussian_is_finite_as_long_as_its_logarithm_is() -> None:
+    y, s = torch.tensor([[2.5e19], [1e20]]), torch.tensor([[0.0], [80.0]])
+    wanted = [0.5 * (np.log(2 * np.pi) + s[i].item() + y[i].item() ** 2 * np.exp(-s[i].item())) for i in range(2)]
+    assert gd.gaussian_nll(torch.zeros(2, 1), s, y).tolist() == pytest.approx(wanted, rel=1e-5)
+    nll, slope = Gaussian().slope(torch.cat([torch.zeros(2, 1), s], 1), y)
+    assert nll.tolist() == pytest.approx(wanted, rel=1e-5)
+    assert slope.isfinite().all()
+    prediction = RegressionPrediction.gaussian(torch.zeros(2, 1), s.exp())
+    assert (-prediction.log_prob(y)).tolist() == pytest.approx(wanted, rel=1e-5)
+
+
+@pytest.mark.parametrize("log_mean", [-300.0, 0.0, 30.0, 88.0])
+@pytest.mark.parametrize("count", [0.0, 7.0, 1e6, 1e12])
+def test_the_slope_of_a_count_far_from_its_mean(count: float, log_mean: float) -> None:
+    output = torch.tensor([[log_mean, 1.0]], requires_grad=True)
+    nll = NegativeBinomial().nll(output, torch.tensor([[count]]))
+    size, mean, y = np.exp(-1.0), np.exp(log_mean), float(torch.tensor(count))
+    logs = size * np.log1p(mean / size) + y * np.log1p(size / mean)
+    wanted = logs - (special.gammaln(y + size) - special.gammaln(size) - special.gammaln(y + 1))
+    assert nll.item() == pytest.approx(wanted, rel=1e-5, abs=1e-5)
+    (slope,) = torch.autograd.grad(nll.sum(), output)
+    assert slope[0, 0].item() == pytest.approx((mean - y) * size / (size + mean), rel=1e-5)
+    assert slope.isfinite().all()
+
+
 @pytest.mark.parametrize("degrees", [1.5, 2.0])
 def test_tails_without_a_variance(degrees: float) -> None:
     prediction = StudentT(degrees=degrees).predict([torch.zeros(3, 4, 2)], 3)
@@ -125,6 +182,18 @@ def test_one_function_is_a_poisson_distribution_of_any_size(log_rate: float) -> 
     prediction = Poisson().predict([torch.full((1, 1, 1), log_rate, dtype=torch.float64)], 1)
     for probability in (0.01, 0.5, 0.99):
         assert prediction.quantile(probability).item() == stats.poisson.ppf(probability, np.exp(log_rate))
+
+
+def test_few_and_many_counts_in_one_row() -> None:
+    """One output is summed count by count, the other searched for; each as scipy has it."""
+    log_rates = torch.tensor([[0.0, 9.0], [9.0, 0.5], [0.2, 0.4]], dtype=torch.float64)
+    output = torch.cat([log_rates, torch.full_like(log_rates, -1.0)], -1)
+    prediction, size = NegativeBinomial().predict([output[None]], 1), np.exp(1.0)
+    expected = stats.nbinom(size, size / (size + np.exp(log_rates.numpy())))
+    for probability in (0.01, 0.5, 0.99):
+        quantile = prediction.quantile(probability)
+        np.testing.assert_array_equal(quantile, expected.ppf(probability))
+        np.testing.assert_allclose(prediction.cdf(quantile), expected.cdf(quantile.numpy()), rtol=1e-9)
 
 
 @pytest.mark.parametrize("log_rate", [-1e4, 1e4])

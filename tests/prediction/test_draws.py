@@ -398,3 +398,80 @@ def test_running_moments(sizes: list[int]) -> None:
         moments.add(part)
     torch.testing.assert_close(moments.mean, values.mean(0))
     torch.testing.assert_close(moments.variance, values.var(0, correction=0), rtol=1e-7, atol=0.0)
+
+
+class Interrupted:
+    """The context of vmap, which an interrupt leaves before its body: the generator that would end it stays."""
+
+    def __init__(self, context: Any) -> None:
+        self.context = context
+
+    def __enter__(self) -> None:
+        self.context.__enter__()
+        raise KeyboardInterrupt
+
+    def __exit__(self, *args: object) -> None:
+        """Not reached."""
+
+
+@pytest.mark.parametrize("where", ["_vmap_increment_nesting", "_vmap_decrement_nesting", "vmap_increment_nesting"])
+def test_an_interrupt_inside_vmap_breaks_no_later_prediction(where: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    model, x = converted(nn.Sequential(nn.Linear(3, 4), nn.Tanh(), nn.Softplus(), nn.Linear(4, 2))), torch.randn(5, 3)
+    expected = gd.sample(model, x, num_samples=3, seed=0)
+    inside, count = torch._functorch.vmap, torch._C._functorch.get_dynamic_layer_stack_depth
+    own = getattr(inside, where)
+
+    def interrupted(*args: Any) -> Any:
+        if where == "vmap_increment_nesting":
+            return Interrupted(own(*args))
+        if "increment" in where:
+            own(*args)
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(inside, where, interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            gd.sample(model, x, num_samples=3, seed=0)
+    assert count() == 0
+    assert torch.equal(gd.sample(model, x, num_samples=3, seed=0), expected)
+
+
+# Random numbers that no module owns
+
+
+class OwnNoise(nn.Module):
+    """A forward that goes on with something random."""
+
+    def __init__(self, noise: Callable[[Tensor], Tensor], p: float = 0.4) -> None:
+        super().__init__()
+        self.layer, self.noise = nn.Linear(4, 4), noise
+        gd.learn_dropout(self, p=p)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.noise(self.layer(x).exp())
+
+
+@pytest.mark.parametrize("p", [0.4, 1e-9])
+@pytest.mark.parametrize("noise", [F.dropout, lambda x: nn.Dropout(0.3)(x), lambda x: x + torch.randn_like(x)])
+def test_own_random_numbers_are_told_once(noise: Callable[[Tensor], Tensor], p: float) -> None:
+    model, x = OwnNoise(noise, p), torch.ones(3, 4)
+    state = torch.get_rng_state()
+    with pytest.warns(UserWarning, match="random numbers in predictions that no module owns"):
+        drawn = gd.sample(model, x, num_samples=S, seed=0)
+    assert torch.equal(torch.get_rng_state(), state)
+    assert len(drawn.flatten(1).unique(dim=0)) == S  # also where all units are kept
+    assert torch.equal(gd.sample(model, x, num_samples=S, seed=0), drawn)
+
+
+@pytest.mark.parametrize("p", [0.4, 1e-9])
+def test_random_numbers_that_change_nothing_are_not_told(p: float) -> None:
+    def drawn_in_vain(x: Tensor) -> Tensor:
+        torch.rand(())
+        return x
+
+    gd.sample(OwnNoise(drawn_in_vain, p), torch.ones(3, 4), num_samples=S, seed=0)
+
+
+def test_plain_dropout_is_owned() -> None:
+    model = nn.Sequential(OwnNoise(lambda x: x + 0 * torch.rand(())), nn.Dropout(0.5))
+    gd.sample(model, torch.ones(3, 4), num_samples=S, seed=0)

@@ -232,6 +232,13 @@ class TestPredictRegression:
         torch.testing.assert_close(prediction.aleatoric, expected)
         assert torch.equal(prediction.epistemic, propagate_moments(model, x).variance)
 
+    @pytest.mark.parametrize("options", [{"output": lambda y: y}, {"shared": ["other"]}])
+    def test_what_needs_draws_is_refused(self, options: dict[str, Any]) -> None:
+        model, x = converted(nn.Linear(8, 2)), data(10, 8)
+        inputs = {"input": x, "other": x[0]} if "shared" in options else x
+        with pytest.raises(ValueError, match="needs a model of one input tensor that returns its output, without `out"):
+            gd.predict_regression(model, inputs, method="moments", **options)
+
 
 class TestNothingLeftBehind:
     @pytest.mark.parametrize("p", [0.01, 0.2])

@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+from scipy import stats
 from torch import Tensor
 
 from gumdrop.likelihoods import PLAIN, HurdlePrediction, RegressionPrediction, TargetScale, scaled_mixture
@@ -285,6 +286,24 @@ def test_the_likelihood_of_atoms() -> None:
     found = likelihood.predict([output[None], output[None]], 2)
     torch.testing.assert_close(found.atom_probabilities.sum(1) + found._rest[:, 0], torch.ones(6).double())
     torch.testing.assert_close(found.draw_means[0], output[:, :1])
+
+
+@pytest.mark.parametrize("kind", ["log", "sqrt"])
+def test_a_bound_that_no_target_reaches_has_no_density(kind: Kind) -> None:
+    scale = TargetScale(0.5, kind=kind)
+    found = RegressionPrediction.gaussian(torch.zeros(2, 1).double(), torch.ones(2, 1).double()).on(scale)
+    at, above = found.log_prob(torch.tensor([[scale.bound], [scale.bound + 0.1]]).double()).tolist()
+    assert at == pytest.approx(math.log(torch.finfo(torch.float64).tiny))
+    assert above > -5
+
+
+@pytest.mark.parametrize("bound", [-1.0, 0.3, 4.0])
+def test_what_is_censored_has_the_square_of_a_truncated_normal(bound: float) -> None:
+    mean, std = 0.5, 1.7
+    output = torch.tensor([[mean, 0.0, 2 * math.log(std), 0.0]], dtype=torch.float64)
+    square = Hurdle(bound=bound).square_residuals(output, torch.tensor([[bound, 1.0]]).double())[0].item()
+    below = stats.truncnorm(-math.inf, (bound - mean) / std, mean, std)
+    assert square == pytest.approx(below.var() + (below.mean() - mean) ** 2)
 
 
 def test_the_noise_of_what_is_censored_follows_what_would_be_seen() -> None:

@@ -83,7 +83,7 @@ def test_numbers_are_categories_where_the_user_says_so(tmp_path, shell) -> None:
     said = shell.said(*words, "--categories", "code", "--out", str(tmp_path / "named"))
     assert "leading zeros" not in said
     named = load_table_model(tmp_path / "named")
-    assert named.schema.columns[0] == CategoryColumn("code", tuple("012345"))
+    assert named.schema.columns[0] == CategoryColumn("code", tuple(f"00{i}" for i in range(6)))
     assert 'categories = ["code"]' in (tmp_path / "named" / "config.toml").read_text()
     told = named.predict({"code": [3, 3.0, "003", "8"], "size": [1, 1, 1, 1]})
     assert told["unseen_cells"].tolist() == [0, 0, 0, 1]
@@ -231,11 +231,14 @@ def test_an_order_that_is_given_is_used() -> None:
 # Categories, oddities and notes
 
 
-def test_yes_and_no_agree_however_they_are_capitalised() -> None:
+def test_a_spelling_of_yes_that_training_had_not_counts_as_the_only_one_that_it_had() -> None:
     frame = pd.DataFrame({"paid": ["Yes", "YES", "Yes", "no"] * 6, "y": np.arange(24) / 7})
     schema = infer_schema(frame, "y")
-    assert schema.columns == (CategoryColumn("paid", ("Yes", "no")),)
-    assert schema.encode_inputs(pd.DataFrame({"paid": ["yes", "NO", "maybe"]})).unseen == {"paid": {"maybe": 1}}
+    assert schema.columns == (CategoryColumn("paid", ("YES", "Yes", "no")),)
+    assert "'paid' has 'YES' and 'Yes', which count as different" in " ".join(table_notes(frame, schema))
+    encoded = schema.encode_inputs(pd.DataFrame({"paid": ["Yes", "YES", "NO", "yes", "maybe"]}))
+    assert encoded.unseen == {"paid": {"yes": 1, "maybe": 1}}
+    np.testing.assert_array_equal(encoded.x[:3], np.eye(3)[[1, 0, 2]])
 
 
 def test_numbers_are_outside_a_deviation_beyond_those_of_training() -> None:
@@ -248,9 +251,9 @@ def test_numbers_are_outside_a_deviation_beyond_those_of_training() -> None:
 
 
 def test_columns_that_cannot_be_used_are_named_in_one_message() -> None:
-    ids, numbers = [f"u{i}" for i in range(ROWS)], np.arange(ROWS)
-    frame = pd.DataFrame({"id": ids, "gap": np.nan, "ok": numbers, "y": numbers / 7})
-    message = r"(?s)2 columns cannot.*`--drop id`.*`--drop gap`.*leave columns out"
+    numbers = np.arange(ROWS)
+    frame = pd.DataFrame({"day": "1/2/24", "gap": np.nan, "ok": numbers, "y": numbers / 7})
+    message = r"(?s)2 columns cannot.*`--drop day`.*`--drop gap`.*leave columns out"
     with pytest.raises(TableError, match=message) as found:
         infer_schema(frame, "y")
     assert "'ok'" not in str(found.value)

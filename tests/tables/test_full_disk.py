@@ -109,13 +109,17 @@ def test_a_fit_keeps_the_folder_that_it_was_to_replace(ready, disk, shell) -> No
     assert {path.name: path.read_bytes() for path in (place / "fit").iterdir()} == before
 
 
-def test_an_experiment_and_the_page(disk, shell) -> None:
+def test_an_experiment_and_the_page(disk, shell, tmp_path) -> None:
     for words in (["reproduce", "line", "--quick"], ["explore"]):
-        place = disk(8 * KB)
+        place = disk(16 * KB)
         assert "error: the disk is full" in shell.said(*words, "--out", place / "out", status=1)
         assert not list(place.rglob("*.*.partial"))
         for path in place.rglob("*.json"):
             json.loads(path.read_text())
+    assert not (place / "out").exists()  # of the page
+    with pytest.raises(OSError, match="no room"), replacing(tmp_path / "a" / "b" / "c"):
+        raise OSError("no room")
+    assert not (tmp_path / "a").exists()
 
 
 def test_a_stopped_fit_moves_its_checkpoints_without_room_for_copies(ready, monkeypatch, tmp_path) -> None:
@@ -159,4 +163,4 @@ def test_a_download_tries_no_other_address(tmp_path, monkeypatch) -> None:
     with pytest.raises(OSError, match="the disk is full"):
         fetch([RemoteFile("c", urls, None)], tmp_path / "data", notify=told.append)
     assert len(told) == 1
-    assert list((tmp_path / "data").iterdir()) == []
+    assert not (tmp_path / "data").exists()

@@ -48,10 +48,10 @@ def test_a_word_that_nobody_has_seen_counts_as_rare(frame) -> None:
         schema.encode_inputs(pd.DataFrame({"street": [1, 2], "size": 0.0}))
 
 
-def test_words_that_hardly_repeat_are_still_refused(frame) -> None:
+def test_words_that_hardly_repeat_are_set_aside(frame) -> None:
     for street in ([f"lane {i % 1400}" for i in range(3400)], [f"lane {i % 1800}" for i in range(3400)]):
-        with pytest.raises(TableError, match=r"different texts in 3400 rows.*identifier or free text"):
-            infer_schema(frame.assign(street=street), "price")
+        schema = infer_schema(frame.assign(street=street), "price")
+        assert (schema.texts, "street" in schema.names) == (("street",), False)
     with pytest.raises(TableError, match="choose another target"):
         infer_schema(frame, "street")
 

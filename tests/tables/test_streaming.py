@@ -104,6 +104,8 @@ def test_moments_of_parts_are_those_of_the_whole() -> None:
     assert total.count == 999
     assert (Moments() + Moments.of(np.array([np.nan]))).count == 0
     assert Moments.of(np.full(3, 0.1)).statistics["std"] == 1.0
+    tiny = sum((Moments.of(part) for part in np.array_split(values * 2.0**-900, 7)), Moments())
+    assert tiny.statistics == {name: value * 2.0**-900 for name, value in total.statistics.items()}
 
 
 def test_the_schema_has_the_statistics_of_the_rows_that_train(path) -> None:
@@ -462,12 +464,29 @@ def test_a_regressor_fits_a_stream(numbers_only) -> None:
     assert model.dropout_rates_.shape == (2, 2)
 
 
+def test_a_column_of_a_stream_that_never_varied_has_no_effect(tmp_path) -> None:
+    frame = pd.DataFrame({"x": np.arange(200) % 7.0, "year": 2024.0, "y": np.arange(200) / 7})
+    frame.to_parquet(tmp_path / "rows.parquet", row_group_size=50)
+    model = ConcreteDropoutRegressor(**QUICK | {"max_iter": 1}).fit_stream(tmp_path / "rows.parquet", "y")
+    with pytest.warns(UserWarning, match="never varied there, 'year'"):
+        changed = model.predict(frame[["x"]].assign(year=2025.0))
+    np.testing.assert_array_equal(changed, model.predict(frame[["x", "year"]]))
+
+
 @pytest.mark.parametrize("target", ["label", "code"])
 def test_a_classifier_fits_a_stream(numbers_only, target) -> None:
     frame = pd.read_parquet(numbers_only)
     model = ConcreteDropoutClassifier(**QUICK | {"max_iter": 4}).fit_stream(numbers_only, target, columns=["x"])
     assert list(model.classes_) == sorted(frame[target].unique())
     assert model.score(frame[["x"]], frame[target]) > 0.95
+
+
+def test_labels_of_a_stream_are_those_that_it_spells(numbers_only) -> None:
+    frame = pd.read_parquet(numbers_only)
+    for labels in (("high", "HIGH"), ("None", "01"), ("1", "01")):
+        frame.assign(label=np.where(frame["x"] > 5, *labels)).to_parquet(numbers_only)
+        model = ConcreteDropoutClassifier(**QUICK | {"max_iter": 1}).fit_stream(numbers_only, "label", columns=["x"])
+        assert list(model.classes_) == sorted(labels)
 
 
 def test_a_stream_leaves_the_random_state_and_what_grew_before(numbers_only) -> None:
@@ -502,6 +521,18 @@ def test_streams_that_estimators_cannot_take(numbers_only, change, options, mess
     assert not hasattr(model, "ensemble_")
 
 
+def test_tiny_numbers_of_a_stream_vary_and_targets_without_a_variance_are_refused(numbers_only) -> None:
+    frame = pd.read_parquet(numbers_only)
+    frame.to_parquet(numbers_only)
+    model = ConcreteDropoutRegressor(**QUICK).fit_stream(numbers_only, "y", columns=["x"])
+    frame.assign(x=frame["x"] * 2.0**-900).to_parquet(numbers_only)
+    of_tiny = ConcreteDropoutRegressor(**QUICK).fit_stream(numbers_only, "y", columns=["x"])
+    np.testing.assert_array_equal(of_tiny.predict(frame[["x"]] * 2.0**-900), model.predict(frame[["x"]]))
+    frame.assign(y=frame["y"] * 2.0**-900).to_parquet(numbers_only)
+    with pytest.raises(ValueError, match=r"standard deviation of .*e-271.* in a smaller unit"):
+        ConcreteDropoutRegressor(**QUICK).fit_stream(numbers_only, "y", columns=["x"])
+
+
 SHARED = """
 import sys, torch
 from builders.processes import fork
@@ -522,13 +553,30 @@ def test_processes_share_the_stream_of_an_estimator(numbers_only, tmp_path) -> N
     assert all(torch.equal(one[name], other[name]) for name in one)
 
 
+def test_a_number_below_zero_outside_the_sample_is_seen(path) -> None:
+    frame = table().assign(y=np.random.default_rng(0).exponential(2.0, NUM_ROWS))
+    frame.to_parquet(path, row_group_size=100)
+    found, schema, _ = prepared(TableStream(path))
+    assert schema.target.positive
+    frame.loc[np.setdiff1d(frame.index, found.rows)[0], "y"] = -1.0
+    frame.to_parquet(path, row_group_size=100)
+    again, schema, _ = prepared(TableStream(path))
+    assert again.sample["y"].min() >= 0
+    assert not schema.target.positive
+
+
+def test_a_part_with_fewer_rows_than_its_header_says_is_named_once(path) -> None:
+    stream = TableStream(path)
+    with pytest.raises(TableError) as raised:
+        list(stream.read(replace(stream.pieces[2], num_rows=120)))
+    assert str(raised.value) == f"{path} has 100 rows in part 3, and by its header 120: copy it or write it again"
+
+
 def test_labels_and_settings_that_do_not_go_with_a_stream(numbers_only) -> None:
     frame = pd.read_parquet(numbers_only)
-    alike = frame["label"].str.replace("low", "HIGH")
-    for labels, message in ((alike, "more than their spelling"), ("one", "2 classes")):
-        frame.assign(label=labels).to_parquet(numbers_only)
-        with pytest.raises(ValueError, match=message):
-            ConcreteDropoutClassifier(**QUICK).fit_stream(numbers_only, "label", columns=["x"])
+    frame.assign(label="one").to_parquet(numbers_only)
+    with pytest.raises(ValueError, match="2 classes"):
+        ConcreteDropoutClassifier(**QUICK).fit_stream(numbers_only, "label", columns=["x"])
     with pytest.raises(ValueError, match="`early_stopping` must be False for a stream"):
         ConcreteDropoutRegressor(early_stopping=True).fit_stream(numbers_only, "y")
     numbers_only.write_bytes(numbers_only.read_bytes()[:-30])

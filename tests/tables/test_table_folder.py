@@ -14,7 +14,7 @@ import pytest
 
 from gumdrop.cli import main
 from gumdrop.machine.files import replacing
-from gumdrop.tables import TableError, load_table_model
+from gumdrop.tables import TableError, load_table_model, model_file
 from gumdrop.tables.fitting import folder as table_folder
 from gumdrop.tables.fitting.fit import fit_table
 from gumdrop.tables.fitting.folder import held_folder, put_in_place
@@ -267,6 +267,44 @@ def test_a_model_between_the_two_renames_is_read_from_where_it_is(table, tmp_pat
         with held_folder("run", overwrite=True, notify=str):
             assert whole_folder(Path("run"), str) == Path("run")
         load_table_model("run")
+
+
+def test_a_model_that_a_fit_replaces_meanwhile_is_read_again(table, tmp_path, monkeypatch) -> None:
+    for name, seed in (("run", "0"), ("next", "1")):
+        words = ["fit", str(table), "--drop", "grade", "--seed", seed, "--out", str(tmp_path / name), *FIT]
+        assert main(words) == 0
+    described, wanted = model_file._description, load_table_model(tmp_path / "next").ensemble.state_dict()
+
+    def description(path: Path) -> object:
+        """Read it, and let a fit replace the folder before its weights are read."""
+        found = described(path)
+        if (tmp_path / "next").exists():
+            (tmp_path / "run").rename(tmp_path / "old")
+            (tmp_path / "next").rename(tmp_path / "run")
+            shutil.rmtree(tmp_path / "old")
+        return found
+
+    monkeypatch.setattr(model_file, "_description", description)
+    found = load_table_model(tmp_path / "run").ensemble.state_dict()
+    assert all(found[name].equal(tensor) for name, tensor in wanted.items())
+    (tmp_path / "run" / "model.safetensors").write_bytes(b"short")
+    with pytest.raises(TableError, match="is missing, damaged or of another model; fit again"):
+        load_table_model(tmp_path / "run")
+
+
+def test_a_model_that_is_about_to_be_put_in_place_is_waited_for(tmp_path, monkeypatch) -> None:
+    (tmp_path / "run.partial" / OLD).mkdir(parents=True)
+    monkeypatch.setattr("time.sleep", lambda seconds: (tmp_path / "run").mkdir())
+    assert whole_folder(tmp_path / "run", pytest.fail) == tmp_path / "run"
+
+
+def test_a_folder_and_what_it_holds_are_on_the_disk_before_and_after_it_has_its_name(tmp_path, monkeypatch) -> None:
+    synced: list[tuple[Path, bool]] = []
+    monkeypatch.setattr(table_folder, "sync", lambda path: synced.append((path, (tmp_path / "run").exists())))
+    make(tmp_path / "run", "new")
+    work = tmp_path / "run.partial"
+    assert [path for path, there in synced if not there] == [*sorted(work / NEW / name for name in FILES), work / NEW]
+    assert [path for path, there in synced if there] == [work, tmp_path]
 
 
 def test_a_folder_that_nobody_made_is_absent_as_before(tmp_path, shell) -> None:

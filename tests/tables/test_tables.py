@@ -7,11 +7,12 @@ import pytest
 import torch
 
 from gumdrop import dropout_rates
-from gumdrop.ensembles import RegressionEnsemble
+from gumdrop.ensembles import EnsembleSettings, RegressionEnsemble
 from gumdrop.ensembles.noise import NoiseFunction
 from gumdrop.likelihoods import ClassificationPrediction, RegressionPrediction
 from gumdrop.tables import TableError, load_table_model, read_table
 from gumdrop.tables.explained import Background, ColumnShares, ExplainedRow, ExplainedTarget, Overall, TableExplanation
+from gumdrop.tables.fitting import fit as table_fit
 from gumdrop.tables.fitting import train as fitting_train
 from gumdrop.tables.fitting.fit import fit_table
 from gumdrop.tables.fitting.settings import FitSettings
@@ -207,6 +208,25 @@ def test_the_twins_are_the_same_ensemble_at_one_rate_and_leave_the_process_alone
     assert any(abs(p - 0.1) > 0.01 for member in learned for p in member.values())
 
 
+def test_the_twins_are_trained_as_long_as_the_model_was(regression, tmp_path, monkeypatch):
+    """What training decided, not what was asked for."""
+    train, lengths, fit = table_fit.train_until_stopped, [], fitting_train.fit
+
+    def shorter(data, settings, *rest):
+        return train(data, dataclasses.replace(settings, epochs=2), *rest)
+
+    def watched(*arguments, **options):
+        fitted = fit(*arguments, **options)
+        lengths.append([len(member.history) for member in fitted.members])
+        return fitted
+
+    monkeypatch.setattr(table_fit, "train_until_stopped", shorter)
+    monkeypatch.setattr(fitting_train, "fit", watched)
+    settings = dataclasses.replace(QUICK, num_members=2)
+    fit_table(regression / "houses.csv", "price", tmp_path / "run", reading=NO_GRADE, settings=settings)
+    assert lengths == [[2, 2]] * 3
+
+
 @pytest.mark.parametrize(
     ("after", "done", "twins", "kept"),
     [(3, 3, [], ["learned"]), (10, 4, ["fixed dropout, p = 0.1"], ["fixed", "learned", "plain"])],
@@ -394,6 +414,11 @@ def test_a_target_whose_spread_is_small_beside_its_size(tmp_path) -> None:
     apart = written["far"]["observed"] - written["far"]["prediction"]
     assert scores["far"][0][0] == pytest.approx(np.sqrt(np.mean(apart**2)))
     assert scores["far"][0][0] > 1
+
+
+def test_every_setting_of_the_training_arrives() -> None:
+    own = {"num_members": 7, "epochs": 3, "batch_size": 9, "lr": 0.3, "strength": 4.0, "seed": 5}
+    assert FitSettings(**own).ensemble() == EnsembleSettings(**own)
 
 
 @pytest.mark.parametrize(

@@ -108,6 +108,7 @@ def test_processes_leave_together() -> None:
     until(lambda: store.add("gumdrop/done", 0) == 2, "two are done")
     assert left == []
     distributed._await_others(store, 3)
+    assert store.check(["gumdrop/all-done"]), "and nobody waits for the longest time"
     for thread in threads:
         thread.join(HANG)
     assert len(left) == 2

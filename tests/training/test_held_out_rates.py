@@ -136,6 +136,28 @@ def test_rates_that_were_planted_are_found_layer_by_layer() -> None:
     assert score > alone + 0.05
 
 
+def test_each_fold_is_scored_by_rates_that_were_learned_without_it(monkeypatch) -> None:
+    x, learned, scored = torch.arange(20.0)[:, None], [], []
+    outputs = FrozenNetwork.outputs
+
+    def learn(network, rows, likelihood, start):
+        learned.append(rows.x.alone.flatten().tolist())
+        return torch.full((len(network.sites),), -3.0 - len(learned))
+
+    def watched(network, rows, logits):
+        if len(rows.alone) < len(x):
+            scored.append((rows.alone.flatten().tolist(), logits[0].item()))
+        return outputs(network, rows, logits)
+
+    monkeypatch.setattr(held_out_rates, "_learned", learn)
+    monkeypatch.setattr(frozen, "JUDGES", 4)
+    monkeypatch.setattr(FrozenNetwork, "outputs", watched)
+    fit_rates(plain(1), (x, torch.randn(20, 1)), likelihood="gaussian")
+    assert [logit for _, logit in scored] == [-4.0 - k for k in range(len(learned))]
+    for (rows, _), without in zip(scored, learned, strict=True):
+        assert sorted(rows + without) == x[:, 0].tolist()
+
+
 def test_a_network_that_is_right_keeps_the_temperature_alone() -> None:
     network, held_out, (x, _) = planted(1e-7, 1e-7, noise=0.3)
     before = network(x).detach()
@@ -231,3 +253,17 @@ def test_rows_and_numbers_that_cannot_be() -> None:
         fit_rates(nn.Flatten(), (x, x), likelihood="gaussian")
     with pytest.raises(ValueError, match="`temperature` must be positive, got 0"):
         Gaussian(temperature=0.0)
+
+
+@pytest.mark.parametrize("shape", [(40,), (40, 3)])
+def test_targets_of_another_shape_are_named(shape: tuple[int, ...]) -> None:
+    with pytest.raises(ValueError, match=r"targets in `held_out` have shape \(40,.*, and the model returns \(40, 1\)"):
+        fit_rates(plain(4), (data(40, 4), torch.ones(shape)), likelihood="gaussian")
+
+
+@pytest.mark.parametrize("outputs", [1, 2])
+def test_rows_that_leave_no_residual_have_no_temperature(few_steps: None, outputs: int) -> None:
+    model, x = plain(4, outputs=outputs), data(40, 4)
+    nn.init.zeros_(model[2].weight)
+    with pytest.raises(ValueError, match="is exact on all rows of `held_out`, so that no noise is small enough"):
+        fit_rates(model, (x, model(x)[:, :1].detach()), likelihood="gaussian")

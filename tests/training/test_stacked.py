@@ -68,7 +68,7 @@ def test_each_model_takes_the_same_steps_as_alone(in_turn: bool, max_norm: float
 def test_weights_are_the_size_of_the_data() -> None:
     weight = torch.linspace(0.5, 6.0, 40)
     (result,) = fit_stacked(networks(1), [task(0, 40)], likelihood="gaussian", epochs=1, lr=1e-9, weights=[weight])
-    expected = gd.kl_divergence(networks(1)[0]).item() / weight.sum().item()
+    expected = gd.kl_divergence(networks(1)[0], lengthscale="fan_in").item() / weight.sum().item()
     assert result.history[0].kl == pytest.approx(expected, rel=1e-4)
 
 
@@ -145,6 +145,11 @@ def test_a_checkpoint_of_other_data_or_layers_is_refused(tmp_path, change) -> No
 def test_bad_arguments(options, error, words) -> None:
     with pytest.raises(error, match=words):
         fit_stacked(networks(1), **{"train": [task(0)], "likelihood": "gaussian", "epochs": 1} | options)
+
+
+def test_no_models_are_refused() -> None:
+    with pytest.raises(ValueError, match="of one length, at least 1, got 0, 0, 0 and 0"):
+        fit_stacked([], [], likelihood="gaussian", epochs=1)
 
 
 # Rows of shared data, and rows that are held out

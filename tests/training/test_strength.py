@@ -28,16 +28,16 @@ def rows(count: int = 120, noise: float = 2.0) -> tuple[torch.Tensor, torch.Tens
 @pytest.mark.parametrize("per_unit", [False, True])
 def test_the_strength_multiplies_the_entropy_of_each_site_and_nothing_else(per_unit: bool) -> None:
     model = network(per_unit)
-    plain = gd.kl_divergence(model)
+    plain = gd.kl_divergence(model, lengthscale="fan_in")
     entropies = [block.site.num_units * bernoulli_entropy(block.site.p_logit).mean() for block in blocks(model)]
     set_strength(model, 3.0, include=["0"])
-    tempered = gd.kl_divergence(model)
+    tempered = gd.kl_divergence(model, lengthscale="fan_in")
     torch.testing.assert_close(plain - tempered, 2 * entropies[0].to(plain))
     tempered.backward()
     slope = blocks(model)[0].site.scaled_logit.grad.clone()
     set_strength(model, 1.0)
     model.zero_grad()
-    gd.kl_divergence(model).backward()
+    gd.kl_divergence(model, lengthscale="fan_in").backward()
     logit = blocks(model)[0].site.p_logit
     units = 1 if per_unit else 6
     expected = 2 * units / 10 * (logit * logit.sigmoid() * (1 - logit.sigmoid())).detach()  # counted in tens

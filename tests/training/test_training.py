@@ -1,4 +1,6 @@
+import copy
 import json
+from functools import partial
 
 import pytest
 import torch
@@ -37,6 +39,22 @@ def test_fit_lowers_the_nll_and_moves_the_rates() -> None:
     assert all(abs(p - 0.1) > 0.005 for p in history[-1]["rates"].values())
     assert history[-1]["rates"] == pytest.approx({k: float(v) for k, v in gd.dropout_rates(model).items()})
     assert not model.training
+
+
+@pytest.mark.parametrize("optimizer", [torch.optim.AdamW, partial(torch.optim.SGD, momentum=0.8)])
+def test_the_schedule_changes_learning_rates_alone(optimizer) -> None:
+    """One cycle up to the rate that was given and down again; momentum and decay stay."""
+    model = network()
+    own = optimizer(model.parameters(), lr=0.3, weight_decay=0.05)
+    (group,) = own.param_groups
+    before, rates = {name: value for name, value in group.items() if name not in ("params", "lr")}, []
+    kept = state.TrainingState(model, own, steps=20, settings={}, checkpoint=None)
+    for _ in range(20):
+        rates.append(group["lr"])
+        assert before | {name: group[name] for name in before} == before
+        kept.step([model(torch.ones(1, 2)).sum()], None)
+    assert max(rates) == pytest.approx(0.3, rel=1e-2)
+    assert rates[0] < 0.02 > rates[-1]
 
 
 def test_what_is_measured_is_kept_and_changes_no_weight(tmp_path, monkeypatch) -> None:
@@ -445,7 +463,8 @@ def test_an_unconverted_model_is_refused() -> None:
 
 def test_held_out_noise_is_that_of_held_out_residuals() -> None:
     """A network that learns 16 rows by heart believes its own residuals; others' tell the truth."""
-    options = {"likelihood": "gaussian", "epochs": 150, "lr": 4e-2, "lengthscale": 0.01, "validation": wave(100)}
+    options = {"likelihood": "gaussian", "epochs": 300, "lr": 4e-2, "lengthscale": 0.01, "validation": wave(100)}
+    options["seed"] = 1
     x, y = wave(16)
     y = y + 0.5 * torch.randn(16, 1, generator=torch.Generator().manual_seed(0))
     own, held_out = homoscedastic(), homoscedastic()
@@ -474,3 +493,55 @@ def test_held_out_data_are_evaluated_every_few_epochs_and_in_the_last(stacked) -
     assert result.best_epoch in known
     with pytest.raises(ValueError, match="`validate_every` must be at least 1"):
         fit(model, data, likelihood="gaussian", epochs=1, validate_every=0)
+
+
+def normalising() -> nn.Module:
+    return gd.learn_dropout(nn.Sequential(nn.Linear(2, 8), nn.BatchNorm1d(8), nn.ReLU(), nn.Linear(8, 2)))
+
+
+@pytest.mark.parametrize("num_rows", [33, 65, 4])
+def test_no_rest_of_one_row_is_left(num_rows: int) -> None:
+    sizes: list[int] = []
+    model = normalising()
+    model.register_forward_pre_hook(lambda _, args: sizes.append(len(args[0])) if model.training else None)
+    fit(model, wave(num_rows), likelihood="gaussian", epochs=2, batch_size=3 if num_rows == 4 else 32)
+    assert len(sizes) == 2 * -(-num_rows // (3 if num_rows == 4 else 32))
+    assert sum(sizes) == 2 * num_rows
+    assert min(sizes) >= max(sizes) - 1
+
+
+def test_one_row_that_cannot_be_normalised_is_an_error_that_helps() -> None:
+    loader = DataLoader(TensorDataset(*wave(33)), batch_size=32)
+    for data, options in ((wave(33), {"batch_size": 1}), (wave(33), {"accumulate": 20}), (loader, {})):
+        with pytest.raises(ValueError, match=r"a batch of one row cannot be normalised .* choose `batch_size=`"):
+            fit(normalising(), data, likelihood="gaussian", epochs=1, **options)
+
+
+class Named(nn.Module):
+    """Returns its output by name, as models of Hugging Face do."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.inner = mlp(2, 1, hidden=[8])
+        self.noise = gd.HomoscedasticNoise(1)
+
+    def forward(self, x: torch.Tensor) -> dict[str, torch.Tensor]:
+        return {"numbers": self.noise(self.inner(x))}
+
+
+@pytest.mark.filterwarnings("ignore:the models are trained one after the other")
+def test_a_model_that_returns_a_record() -> None:
+    options = {"likelihood": "gaussian", "epochs": 2, "validation": wave(20), "held_out_noise": True}
+    torch.manual_seed(0)
+    model = Named()
+    plain = nn.Sequential(copy.deepcopy(model.inner), copy.deepcopy(model.noise))
+    found = fit(model, wave(), output=lambda result: result["numbers"], **options)
+    expected = fit(plain, wave(), **options)
+    for one, other in zip(found.history, expected.history, strict=True):
+        assert (one.nll, one.validation_nll) == (other.nll, other.validation_nll)
+    with pytest.raises(TypeError, match="the model returned a dict; pass `output`, a function that takes the tensor"):
+        fit(Named(), wave(), likelihood="gaussian", epochs=1)
+    with pytest.raises(TypeError, match="`output` returned a NoneType; pass `output`"):
+        fit(Named(), wave(), likelihood="gaussian", epochs=1, output=lambda result: result.get("logits"))
+    with pytest.raises(TypeError, match="the model returned a dict; wrap it in a module"):
+        fit_stacked([Named(), Named()], [wave(), wave()], likelihood="gaussian", epochs=1)

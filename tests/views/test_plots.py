@@ -11,6 +11,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 from matplotlib.axes import Axes
+from matplotlib.colors import to_rgba
 from matplotlib.figure import Figure
 
 from gumdrop.machine.picking import evenly
@@ -35,6 +36,10 @@ FIGURES: dict[str, Callable[..., Axes]] = {
     "shares": lambda **k: plots.shares_by_bin(["up to 3", "$b$"], [0.3, 0.7], [0.0, 1.0], column="$c$", **k),
     "intervals": lambda **k: plots.sorted_intervals(ROWS, ROWS - 1, ROWS + 1, name="y", **k),
     "parts": lambda **k: plots.uncertainty_parts(ROWS, ROWS + 1, label="SD", **k),
+    "residuals": lambda **k: plots.residuals_by_number(ROWS, ROWS, name="x", **k),
+    "of categories": lambda **k: plots.residuals_by_category(["a", "$b$"], [0.1, 0.2], name="x", **k),
+    "lasting": lambda **k: plots.survival_curves(ROWS, {"$a$": ROWS / 12}, ROWS / 12, ROWS / 13, name="y", **k),
+    "times": lambda **k: plots.survival_calibration([("$3", [0.1, 0.5], [0.2, 0.4])], **k),
     "confusion": lambda **k: plots.confusion(["a", "b", "c"], ["a", "a", "c"], ["a", "b"], **k),
 }
 
@@ -48,6 +53,14 @@ def test_draws_on_the_axes_it_is_given_or_on_a_fresh_figure(name: str) -> None:
     fresh.get_figure().savefig(io.BytesIO(), format="svg")
     assert fresh.get_xlabel()
     assert fresh.get_ylabel()
+
+
+@pytest.mark.parametrize("name", FIGURES)
+def test_legends_are_as_large_as_other_words_and_show_names_as_they_are(name: str) -> None:
+    legend = FIGURES[name]().get_legend()
+    for text in legend.get_texts() if legend else ():
+        assert (text.get_size(), text.get_parse_math()) == (plots.SIZE, False)
+        assert to_rgba(text.get_color()) == to_rgba(plots.INK)
 
 
 def test_no_figure_is_left_in_pyplot() -> None:

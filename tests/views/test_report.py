@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from gumdrop.tables import TableError
-from gumdrop.tables.notes import far_off
+from gumdrop.tables.odd_numbers import far_off
 from gumdrop.tables.results import FitResults
 from gumdrop.views import html
 from gumdrop.views.report import rows, write_report

@@ -26,6 +26,7 @@ def test_columns_stand_with_what_they_are_worth_and_a_figure_of_residuals():
     assert page.count('aria-label="Residuals against') == 3
     assert page.count('aria-label="Predictions against') == 2
     assert "<title>40.00: 130.0 on average, ±\xa08.000</title>" in page  # two standard deviations
+    assert re.findall(r"<title>(\S*): 0\.\S* on average", page) == ["one", "(missing)"]
     test = regression_results()["test"]
     observed, mean, *parts = (test[name][1] for name in ("observed", "mean", "epistemic_std", "aleatoric_std"))
     shown = re.search(r"<title>row 10: 40\.00, (\S+) SD", page)[1].replace("−", "-")
@@ -33,6 +34,22 @@ def test_columns_stand_with_what_they_are_worth_and_a_figure_of_residuals():
     assert "(missing)" in page
     ids = re.findall(r' id="([^"]+)"', page)
     assert len(ids) == len(set(ids))
+
+
+def test_each_point_of_a_residual_tells_its_own_row_whatever_the_order_of_the_cells():
+    results = with_columns(regression_results())
+    test, columns = results["test"], results["columns"]
+    shuffled = np.random.default_rng(0).permutation(len(columns["cell_rows"]))[1:]
+    columns["cell_rows"] = [columns["cell_rows"][i] for i in shuffled]
+    columns["cells"] = [{**columns["cells"][0], "numbers": [columns["cells"][0]["numbers"][i] for i in shuffled]}]
+    (figure,) = re.findall(r'aria-label="Residuals against.*?</svg>', render(results), flags=re.DOTALL)
+    tips = re.findall(r"<title>row (\d+): (\S+), (\S+) SD", figure.replace("−", "-"))
+    assert len(tips) >= len(shuffled) - 1  # one cell is missing
+    for number, cell, residual in tips:
+        i = test["row"].index(int(number))
+        spread = np.hypot(test["epistemic_std"][i], test["aleatoric_std"][i])
+        assert float(cell) == 30 + int(number) % 50
+        assert float(residual) == pytest.approx((test["observed"][i] - test["mean"][i]) / spread, rel=0.05)
 
 
 def test_cells_of_the_training_rows_stand_beside_the_worth_of_a_column_and_the_thirteenth_is_folded():

@@ -77,8 +77,33 @@ class FIDO:
         return "FIDO"
 
     @torch.no_grad()  # also gives the attribute `__wrapped__`, by which Captum's NoiseTunnel calls a method
-    def attribute(self, inputs: Tensor, target: Target = None, *, region: Region = "joint", **options: Any) -> Tensor:
-        """Attributions in the shape of the inputs, as Captum's methods give them; see `explain` and `relevance`."""
+    def attribute(
+        self,
+        inputs: Tensor | tuple[Tensor, ...],
+        target: Target = None,
+        *,
+        region: Region = "joint",
+        **options: Any,
+    ) -> Any:
+        """Attributions in the shape of the inputs, as Captum's methods give them; see `explain` and `relevance`.
+
+        Args:
+            inputs: As for `explain`; or a tuple of one tensor, as Captum's metrics pass it.
+            target: As for `explain`.
+            region: As for `Explanation.relevance`.
+            options: As for `explain`.
+
+        Returns:
+            A tensor, or a tuple of one.
+
+        Raises:
+            ValueError: As `explain`.
+            TypeError: As `explain`; or if ``inputs`` is a tuple of several.
+        """
+        if isinstance(inputs, tuple):
+            if len(inputs) != 1:
+                raise TypeError(f"`inputs` must be one tensor, or a tuple of one, got a tuple of {len(inputs)}")
+            return (self.attribute(inputs[0], target, region=region, **options),)
         return self.explain(inputs, target, **options).relevance(region).expand_as(inputs).contiguous()
 
     def explain(

@@ -89,7 +89,8 @@ def _terminated_as_interrupted() -> Iterator[None]:
 
 
 def _fail(message: str, status: int, words: list[str]) -> int:
-    """Say what went wrong, also to a machine if one listens."""
+    """Say what went wrong, also to a machine if one listens; names of files need not be texts."""
+    message = message.encode("utf-8", "backslashreplace").decode()
     err_console.print("error: ", style="bold red", end="")
     err_console.print(message, markup=False, soft_wrap=not err_console.is_terminal)
     if "--json" in words:

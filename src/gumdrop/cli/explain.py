@@ -8,7 +8,7 @@ from gumdrop.cli.paths import check_free, stem
 from gumdrop.tables.errors import STDIN
 from gumdrop.tables.folders import model_folder
 from gumdrop.tables.plain import plain
-from gumdrop.tables.reading.source import check_early
+from gumdrop.tables.reading.source import check_early, is_pipe
 from gumdrop.views.terminal import Voice
 
 
@@ -44,7 +44,7 @@ def explain(
             --out names it.
     """
     voice = Voice(machine)
-    name = folder.resolve().name if table is None else "rows" if str(table) == STDIN else stem(table)
+    name = folder.resolve().name if table is None else "rows" if is_pipe(table) else stem(table)
     path = None if machine and out is None else out or Path(f"{name}.explained.html")
     check_free(path, table or Path(STDIN), overwrite)
     whole = model_folder(folder, voice.say)

@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from gumdrop.cli.flags import FIELDS, Flag, Json
 from gumdrop.cli.paths import stem
-from gumdrop.tables.errors import STDIN
 from gumdrop.tables.fitting.settings import FitSettings
 from gumdrop.tables.reading.declared import Reading
-from gumdrop.tables.reading.source import check_early, check_named
+from gumdrop.tables.reading.source import check_early, check_named, is_pipe
 from gumdrop.views.terminal import Voice
 
 if TYPE_CHECKING:
@@ -52,7 +51,7 @@ def fit(
     """
     from gumdrop.tables.fitting.folder import check_out
 
-    path = out or Path("table" if str(table) == STDIN else stem(table))
+    path = out or Path("table" if is_pipe(table) else stem(table))
     check_named(table, target)
     if not settings.stream:
         whole = [target] if reading.lower is None else []

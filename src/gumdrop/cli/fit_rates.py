@@ -35,7 +35,8 @@ def fit_rates(
     """Give a trained network the dropout rates and the temperature that held-out rows favour; its weights stay.
 
     Args:
-        model: A file that torch.export.save wrote (.pt2), or module:thing that can be imported.
+        model: A file that torch.export.save wrote (.pt2), or module:thing that can be imported. Either is a program,
+            which runs when it is loaded: use those of authors whom you trust.
         held_out: File of numpy.savez with the targets as `y` and the input of the network under any other name; several
             inputs go by the names of its arguments. Rows that the network was not trained on.
         likelihood: What the network returns: the mean of a number, alone or before its log variance; logits of classes;

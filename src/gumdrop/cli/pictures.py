@@ -33,7 +33,8 @@ def explain_image(
     """Show which part of a picture suffices for a classifier's answer, and which destroys it.
 
     Args:
-        model: A file that torch.export.save wrote (.pt2), or module:thing that can be imported.
+        model: A file that torch.export.save wrote (.pt2), or module:thing that can be imported. Either is a program,
+            which runs when it is loaded: use those of authors whom you trust.
         image: Picture to explain.
         out: PNG file to write; by default the picture's name with `.explained.png` for its ending.
         target: Class to explain; by default the one that the model predicts.

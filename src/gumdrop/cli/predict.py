@@ -13,7 +13,7 @@ from gumdrop.tables.errors import STDIN
 from gumdrop.tables.fitting.settings import PredictionSettings
 from gumdrop.tables.folders import model_folder
 from gumdrop.tables.plain import plain
-from gumdrop.tables.reading.source import check_early
+from gumdrop.tables.reading.source import check_early, is_pipe
 from gumdrop.views.terminal import Voice
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ def predict(
         machine: Write one JSON object to standard output, and words to standard error; it holds the predictions
             unless --out names a file, or the table is a stream.
     """
-    to_pipe = str(table) == STDIN or (machine and not stream)
+    to_pipe = is_pipe(table) or (machine and not stream)
     path = out or Path(STDIN if to_pipe else stem(table) + ".predictions.csv")
     to_stdout = str(path) == STDIN
     _check_outputs(page, path, stream, in_json=machine and to_stdout)
@@ -106,8 +106,8 @@ def _predict_whole(
     from gumdrop.tables.prediction import predict_frame, written_table
     from gumdrop.tables.reading.table import read_table
 
-    read = read_table(table, **model.reading)
-    predicted = predict_frame(model, read.frame, settings)
+    read = read_table(table, **model.reading, spelled=[*model.schema.identifiers, *settings.keep])
+    predicted = predict_frame(model, read.frame, settings, spelled=read.spelled)
     predicted.frame.insert(0, "row", range(1, len(predicted.frame) + 1))
     if path is not None:
         with written_table(path) as write:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
 
@@ -12,13 +13,14 @@ from sklearn.base import ClassifierMixin
 from sklearn.utils import check_consistent_length, check_random_state, column_or_1d
 from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets
-from torch import Tensor, nn
+from sklearn.utils.validation import check_is_fitted
+from torch import Tensor
 
-from gumdrop.ensembles import Architecture
 from gumdrop.estimators.ensemble import ConcreteDropoutEnsemble
+from gumdrop.estimators.learned import Columns, Learned
 from gumdrop.estimators.rows import chunks, distinct
-from gumdrop.layers import PiecewiseLinear
-from gumdrop.likelihoods import Categorical, ClassificationPrediction
+from gumdrop.estimators.targets import Classes
+from gumdrop.likelihoods import ClassificationPrediction
 
 if TYPE_CHECKING:
     from gumdrop.estimators.streaming import StreamedColumns
@@ -80,42 +82,46 @@ class ConcreteDropoutClassifier(ClassifierMixin, ConcreteDropoutEnsemble):
     """
 
     class_weight: dict[Any, float] | str | None = None
-    _likelihood = Categorical()
+
+    @property
+    def classes_(self) -> np.ndarray:
+        """The labels, sorted."""
+        check_is_fitted(self)
+        classes: np.ndarray = self._learned.targets.classes
+        return classes
 
     def _train(
-        self, inputs: np.ndarray, labels: np.ndarray, weights: np.ndarray, together: np.ndarray | None = None
-    ) -> None:
-        check_classification_targets(labels)
-        present = labels[weights > 0]
-        given = getattr(self, "_given", present[:0])
-        self.classes_ = np.unique(np.concatenate([present, given]) if len(given) else present)
-        if len(self.classes_) < 2:
-            raise ValueError(f"a classifier needs rows of at least 2 classes, got the class {self.classes_.tolist()}")
-        codes = np.searchsorted(self.classes_, np.where(weights > 0, labels, self.classes_[0]))
-        rows = distinct(inputs, codes.reshape(-1, 1), self._weighted(weights, codes), together)
-        self._fit_ensemble(rows, codes[rows.indices])
+        self,
+        columns: Columns,
+        inputs: np.ndarray,
+        targets: np.ndarray,
+        weights: np.ndarray,
+        together: np.ndarray | None = None,
+        named: np.ndarray | None = None,
+    ) -> Learned:
+        check_classification_targets(targets)
+        present = targets[weights > 0]
+        known = Classes(np.unique(present if named is None else np.concatenate([present, named])), named)
+        codes = np.searchsorted(known.classes, np.where(weights > 0, targets, known.classes[0]))
+        rows = distinct(inputs, codes.reshape(-1, 1), self._weighted(weights, codes, known.classes), together)
+        return self._fit_ensemble(columns, rows, codes[rows.indices], known)
 
-    def _weighted(self, weights: np.ndarray, codes: np.ndarray) -> np.ndarray:
+    def _weighted(self, weights: np.ndarray, codes: np.ndarray, classes: np.ndarray) -> np.ndarray:
         """Weights of rows with those of their classes; the sum stays, as rows that matter more are no more rows."""
         if self.class_weight is None:
             return weights
         if self.class_weight == "balanced":
-            of_class = 1 / np.maximum(np.bincount(codes, weights, len(self.classes_)), 1e-300)
+            of_class = 1 / np.maximum(np.bincount(codes, weights, len(classes)), 1e-300)
         else:
-            of_class = compute_class_weight(self.class_weight, classes=self.classes_, y=self.classes_)
+            of_class = compute_class_weight(self.class_weight, classes=classes, y=classes)
         if not (np.isfinite(of_class).all() and (of_class > 0).all()):
             raise ValueError(f"`class_weight` must hold positive numbers, got {self.class_weight!r}")
         weighted: np.ndarray = weights * of_class[codes]
         return weighted * (weights.sum() / weighted.sum())
 
-    def _describe(self, table: StreamedColumns) -> Target:
+    def _describe(self, table: StreamedColumns) -> tuple[Target, Classes]:
         classes = np.unique(table.observed)
-        target = table.classes_target(classes)
-        self.classes_ = classes
-        return target
-
-    def _network(self, num_inputs: int, architecture: Architecture, encoding: PiecewiseLinear | None) -> nn.Module:
-        return architecture.network(num_inputs, len(self.classes_), encoding, homoscedastic_noise=False)
+        return table.classes_target(classes), Classes(classes)
 
     def partial_fit(  # type: ignore[override]  # the order of scikit-learn
         self, X: ArrayLike, y: ArrayLike, classes: ArrayLike | None = None, sample_weight: ArrayLike | None = None
@@ -134,9 +140,11 @@ class ConcreteDropoutClassifier(ClassifierMixin, ConcreteDropoutEnsemble):
         Returns:
             This estimator.
         """
+        named = None if self._growing is None else self._growing.targets.named
         if classes is not None:
-            self._given = np.unique(np.asarray(classes))
-        return super().partial_fit(X, y, sample_weight)
+            named = np.unique(np.asarray(classes))
+        self._learned = self._grown(X, y, sample_weight, named=named)
+        return self
 
     def predict_distribution(self, X: ArrayLike) -> ClassificationPrediction:
         """Predict class probabilities, with entropies and the mutual information of label and function, in nats.
@@ -147,9 +155,15 @@ class ConcreteDropoutClassifier(ClassifierMixin, ConcreteDropoutEnsemble):
         Returns:
             A record of float64 tensors; its classes are in the order of ``classes_``.
         """
-        validated = self._validated(X)
-        parts = [self._draw(validated[part]) for part in chunks(validated.shape[0])]
+        learned, rows = self._validated(X)
+        parts = [self._draw(learned, rows[part]) for part in chunks(rows.shape[0])]
         return ClassificationPrediction.joined(parts)
+
+    def _predicted(self, X: ArrayLike) -> tuple[np.ndarray, ClassificationPrediction]:
+        """Predict, and give the classes of the same fit, whatever is fitted meanwhile."""
+        now = copy.copy(self)
+        prediction = now.predict_distribution(X)
+        return now.classes_, prediction
 
     def predict(self, X: ArrayLike) -> np.ndarray:
         """Predict the most probable label.
@@ -160,8 +174,8 @@ class ConcreteDropoutClassifier(ClassifierMixin, ConcreteDropoutEnsemble):
         Returns:
             Labels, shape (n_samples,).
         """
-        label = self.predict_distribution(X).label.cpu().numpy()
-        return np.asarray(self.classes_[label])
+        classes, prediction = self._predicted(X)
+        return np.asarray(classes[prediction.label.cpu().numpy()])
 
     def predict_proba(self, X: ArrayLike) -> np.ndarray:
         """Predict the probability of each class.
@@ -198,16 +212,17 @@ class ConcreteDropoutClassifier(ClassifierMixin, ConcreteDropoutEnsemble):
         return self.predict_distribution(X).sets(coverage).cpu().numpy()
 
     def _conformity(self, X: ArrayLike, y: ArrayLike) -> Tensor:
-        prediction = self.predict_distribution(X)
-        return prediction.conformity(torch.from_numpy(self._codes(X, y)).to(prediction.probabilities.device))
+        prediction, codes = self._beside(X, y)
+        return prediction.conformity(torch.from_numpy(codes).to(prediction.probabilities.device))
 
-    def _codes(self, X: ArrayLike, y: ArrayLike) -> np.ndarray:
-        """Numbers of labels, which must be of `classes_`, one for each row."""
+    def _beside(self, X: ArrayLike, y: ArrayLike) -> tuple[ClassificationPrediction, np.ndarray]:
+        """Predictions, and the numbers of labels, which must be of `classes_`, one for each row."""
+        classes, prediction = self._predicted(X)
         check_consistent_length(X, y)
         labels = column_or_1d(y)
-        if not (known := np.isin(labels, self.classes_)).all():
+        if not (known := np.isin(labels, classes)).all():
             raise ValueError(f"`y` must hold labels of `classes_`, got '{labels[~known][0]}'")
-        return np.searchsorted(self.classes_, labels)
+        return prediction, np.searchsorted(classes, labels)
 
     def sample_y(self, X: ArrayLike, n_samples: int = 1, random_state: Any = 0) -> np.ndarray:
         """Draw labels from the averaged probabilities, each independent of the others.
@@ -220,9 +235,10 @@ class ConcreteDropoutClassifier(ClassifierMixin, ConcreteDropoutEnsemble):
         Returns:
             Labels, shape (n_rows, n_samples).
         """
-        ends = self.predict_proba(X).cumsum(1)[:, None, :-1]
+        classes, prediction = self._predicted(X)
+        ends = prediction.probabilities.cpu().numpy().cumsum(1)[:, None, :-1]
         uniform = check_random_state(random_state).random_sample((len(ends), n_samples, 1))
-        return np.asarray(self.classes_[(uniform > ends).sum(-1)])
+        return np.asarray(classes[(uniform > ends).sum(-1)])
 
     def log_prob(self, X: ArrayLike, y: ArrayLike) -> np.ndarray:
         """Log probability of observed labels, in nats.
@@ -237,5 +253,5 @@ class ConcreteDropoutClassifier(ClassifierMixin, ConcreteDropoutEnsemble):
         Raises:
             ValueError: If a label is none of ``classes_``.
         """
-        log_p, codes = self.predict_log_proba(X), self._codes(X, y)
-        return np.asarray(log_p[np.arange(len(log_p)), codes])
+        prediction, codes = self._beside(X, y)
+        return prediction.log_probabilities.cpu().numpy()[np.arange(len(codes)), codes]

@@ -1,23 +1,19 @@
 """The conformal levels of an estimator: from its fit, from rows set aside, and from rows that follow."""
 
+from dataclasses import replace
 from typing import Self
 
 from numpy.typing import ArrayLike
 from torch import Tensor
 
+from gumdrop.estimators.learned import LearnedEstimator
 from gumdrop.likelihoods import ConformalLevels
 
 
-class ConformalEstimator:
+class ConformalEstimator(LearnedEstimator):
     """An estimator that keeps conformal levels, and uses them if it is ``conformal``."""
 
     conformal: bool
-
-    def _keep_levels(self, conformity: Tensor) -> None:
-        """Take the levels from training rows that networks have not seen, (N, D, 2)."""
-        if self.conformal and not len(conformity):
-            raise ValueError("`conformal` needs targets that are seen in each row, and these are known in part")
-        self.levels_ = [ConformalLevels.of(conformity)] if len(conformity) else []
 
     def conformalize(self, X: ArrayLike, y: ArrayLike) -> Self:
         """Take the conformal levels from rows that were set aside: what is promised is a theorem then.
@@ -35,7 +31,8 @@ class ConformalEstimator:
         Raises:
             ValueError: If the estimator is not ``conformal``, or a target cannot be.
         """
-        self.levels_ = [ConformalLevels.of(self._checked_conformity(X, y))]
+        levels = ConformalLevels.of(self._checked_conformity(X, y))
+        self._learned = replace(self._learned, levels=(levels,))
         return self
 
     def update(self, X: ArrayLike, y: ArrayLike) -> Self:
@@ -51,7 +48,9 @@ class ConformalEstimator:
         Raises:
             ValueError: If the estimator is not ``conformal``, or a target cannot be.
         """
-        self.levels_ = [self.levels_[0].updated(self._checked_conformity(X, y))]
+        conformity = self._checked_conformity(X, y)
+        levels = self._learned.levels[0].updated(conformity)
+        self._learned = replace(self._learned, levels=(levels,))
         return self
 
     def _checked_conformity(self, X: ArrayLike, y: ArrayLike) -> Tensor:

@@ -10,28 +10,28 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import numpy as np
 import torch
 from numpy.typing import ArrayLike
-from scipy.sparse import issparse
 from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 from torch import nn
 
-from gumdrop.ensembles import Architecture, EnsembleFit, EnsembleSettings, Rows, fit
+from gumdrop.ensembles import Architecture, EnsembleSettings, Rows, choose, fit
 from gumdrop.ensembles.fitting import STREAMED, fit_streamed_ensemble, stream_schedule
 from gumdrop.ensembles.rows import MIN_ROWS
+from gumdrop.estimators.checks import check_far_cells, check_reach, checked, checked_weights, validated
 from gumdrop.estimators.conformal import ConformalEstimator
+from gumdrop.estimators.learned import Columns, Learned
 from gumdrop.estimators.rows import (
     DistinctRows,
     StandardisedRows,
-    checked_weights,
     dense,
     held_together,
-    moments,
-    validated,
+    input_moments,
+    standardised,
 )
+from gumdrop.estimators.targets import Targets
 from gumdrop.layers import PiecewiseLinear
-from gumdrop.likelihoods import PLAIN, Lengthscale, Likelihood, TargetScale
-from gumdrop.networks.rates import dropout_rates
+from gumdrop.likelihoods import PLAIN, Lengthscale, TargetScale
 from gumdrop.training.processes.group import process_group
 
 if TYPE_CHECKING:
@@ -40,6 +40,8 @@ if TYPE_CHECKING:
 
 NUMBERS: dict[str, object] = {"dtype": [np.float64, np.float32], "accept_sparse": "csr", "ensure_min_samples": MIN_ROWS}
 """What inputs to train on must be."""
+GROWING: dict[str, object] = {"ensure_min_samples": 1}
+"""What is asked of rows that are added to others."""
 
 
 @dataclass(eq=False, repr=False)
@@ -81,14 +83,15 @@ class ConcreteDropoutEnsemble(ConformalEstimator, BaseEstimator):
         groups: ArrayLike | None = None,
         times: ArrayLike | None = None,
     ) -> Self:
-        """Train on rows.
+        """Train on rows; a fit that is refused, diverges or is interrupted leaves the estimator as it was.
 
         Args:
             X: Inputs, shape (n_samples, n_features); a sparse matrix is made dense, see ``docs/estimators.md``.
             y: Targets, shape (n_samples,), or for a regression also (n_samples, n_outputs), or where they are known in
-                part a structured array with the fields event (true where the time was seen) and time, as of
+                part a structured array with the fields event (bool, true where the time was seen) and time, as of
                 scikit-survival, or lower and upper end (equal where it was seen, infinite or NaN for none).
-            sample_weight: A row of weight 3 counts as three equal rows, one of weight 0 not at all.
+            sample_weight: A row of weight 3 counts as three equal rows, one of weight 0 not at all. Weights that only
+                compare rows should have the mean 1: divide by ``w[w > 0].mean()``.
             groups: Label of the group that each row belongs to, such as a patient, shape (n_samples,): rows of one
                 group are held out of a member together.
             times: Time of each row, numbers or dates, shape (n_samples,): rows of one tenth of the time are held out of
@@ -97,17 +100,20 @@ class ConcreteDropoutEnsemble(ConformalEstimator, BaseEstimator):
         Returns:
             This estimator.
         """
-        inputs, targets = self._checked(X, y)
+        self._check_settings()
+        columns, inputs, targets = self._checked(X, y)
         weights = checked_weights(sample_weight, inputs)
         together = held_together(groups, times, weights)
-        self._forget()
-        self._train(dense(inputs), targets, weights, together)
+        self._learned = self._train(columns, dense(inputs), targets, weights, together)
         return self
 
-    def _checked(self, X: Any, y: Any, **accepted: Any) -> tuple[Any, np.ndarray]:
-        """Validate rows to train on."""
-        inputs, targets = validated(self, X, y, **NUMBERS | accepted, **self._targets)
-        return inputs, targets
+    def _checked(self, X: Any, y: Any, earlier: Learned | None = None) -> tuple[Columns, Any, np.ndarray]:
+        """Validate rows to train on, which may follow those of a record, and see what columns they have."""
+        if earlier is not None:
+            inputs, targets = validated(self, X, y, **NUMBERS | GROWING, **self._targets)
+            return earlier.columns, inputs, targets
+        inputs, targets = checked(self, X, y, **NUMBERS, **self._targets)
+        return Columns.of(X, inputs), inputs, targets
 
     def fit_stream(self, path: str | os.PathLike[str], target: str, *, columns: Sequence[str] | None = None) -> Self:
         """Train on the rows of a table that need not fit into memory, which is read in pieces.
@@ -138,23 +144,29 @@ class ConcreteDropoutEnsemble(ConformalEstimator, BaseEstimator):
             raise ValueError("`early_stopping` must be False for a stream, got True: set `max_iter`, its passes")
         seed = process_group().from_first(self._drawn_seed)
         table = open_columns(path, target, columns, seed=seed)
-        self._forget()
-        described = self._describe(table)
+        described, targets = self._describe(table)
         sizes = stream_schedule(table.found.num_known, batch_size=self.batch_size, passes=self.max_iter)
         rows, held_out = table.rows(described, sizes[0], seed)
         device = torch.device(self.device or "cpu")
+        architecture = self._architecture() or Architecture(STREAMED)
         fitted = fit_streamed_ensemble(
-            lambda: self._network(len(table.names), self._architecture() or Architecture(STREAMED), None).to(device),
+            lambda: targets.network(len(table.names), architecture).to(device),
             rows,
             Rows(held_out[0].to(device), held_out[1].to(device)),
             self._settings(seed),
-            self._likelihood,
+            targets.likelihood,
             progress=self.verbose,
         )
-        self._center, self._scale = table.center, table.scale
-        self.n_features_in_, self.feature_names_in_ = len(table.names), np.array(table.names, dtype=object)
-        self._keep(fitted, seed)
-        self.n_iter_ = sizes[1]
+        self._learned = Learned.of(
+            fitted,
+            n_iter=sizes[1],
+            columns=Columns(len(table.names), np.array(table.names, dtype=object)),
+            center=table.center,
+            scale=table.scale,
+            targets=targets,
+            architecture=architecture,
+            seed=seed,
+        )
         return self
 
     def partial_fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
@@ -174,41 +186,40 @@ class ConcreteDropoutEnsemble(ConformalEstimator, BaseEstimator):
         Raises:
             ValueError: If what is known of targets is told by other fields than in earlier calls.
         """
-        seen: tuple[np.ndarray, ...] | None = getattr(self, "_seen", None)
-        accepted = {} if seen is None else {"ensure_min_samples": 1, "reset": False}
-        inputs, targets = self._checked(X, y, **accepted)
-        rows: tuple[np.ndarray, ...] = (dense(inputs), targets, checked_weights(sample_weight, inputs))
-        if seen is not None:
-            if (new := targets.dtype.names) != (old := seen[1].dtype.names):
-                raise ValueError(f"`y` must have the fields of earlier calls, {old}, got {new}; `fit` begins anew")
-            rows = tuple(np.concatenate(pair) for pair in zip(seen, rows, strict=True))
-        self._train(*rows)
-        self._seen = rows
+        self._learned = self._grown(X, y, sample_weight)
         return self
 
-    def _forget(self) -> None:
-        """Let go of what earlier calls to `partial_fit` left."""
-        for name in ("_seen", "_given"):
-            if hasattr(self, name):
-                delattr(self, name)
+    @property
+    def _growing(self) -> Learned | None:
+        """The record of earlier calls to `partial_fit`, None if the last fit kept no rows."""
+        learned: Learned | None = vars(self).get("_learned")
+        return learned if learned is not None and learned.rows is not None else None
+
+    def _grown(self, X: Any, y: Any, sample_weight: Any, **named: Any) -> Learned:
+        """Learn from new rows and those of earlier calls."""
+        self._check_settings()
+        earlier = self._growing
+        columns, inputs, targets = self._checked(X, y, earlier)
+        rows: tuple[np.ndarray, ...] = (dense(inputs), targets, checked_weights(sample_weight, inputs))
+        if earlier is not None and earlier.rows is not None:
+            if (new := targets.dtype.names) != (old := earlier.rows[1].dtype.names):
+                raise ValueError(f"`y` must have the fields of earlier calls, {old}, got {new}; `fit` begins anew")
+            rows = tuple(np.concatenate(pair) for pair in zip(earlier.rows, rows, strict=True))
+        return replace(self._train(columns, *rows, **named), rows=rows)
 
     def _train(
-        self, inputs: np.ndarray, targets: np.ndarray, weights: np.ndarray, together: np.ndarray | None = None
-    ) -> None:
-        """Train on validated inputs (N, F), targets (N,) or (N, D), weights (N,) of at least 0, and sets (N,)."""
+        self,
+        columns: Columns,
+        inputs: np.ndarray,
+        targets: np.ndarray,
+        weights: np.ndarray,
+        together: np.ndarray | None = None,
+    ) -> Learned:
+        """Learn from validated inputs (N, F), targets (N,) or (N, D), weights (N,) of at least 0, and sets (N,)."""
         raise NotImplementedError
 
-    @property
-    def _likelihood(self) -> Likelihood:
-        """What networks are trained on."""
-        raise NotImplementedError
-
-    def _describe(self, table: StreamedColumns) -> Target:
-        """Learn what the target of a stream is, and keep what predictions need of it."""
-        raise NotImplementedError
-
-    def _network(self, num_inputs: int, architecture: Architecture, encoding: PiecewiseLinear | None) -> nn.Module:
-        """Build one network for this number of columns and the targets that are known by then."""
+    def _describe(self, table: StreamedColumns) -> tuple[Target, Targets]:
+        """Find what the target of a stream is, for its encoding and for predictions."""
         raise NotImplementedError
 
     def _architecture(self) -> Architecture | None:
@@ -221,29 +232,27 @@ class ConcreteDropoutEnsemble(ConformalEstimator, BaseEstimator):
             raise ValueError(f"`hidden_layer_sizes` must hold positive numbers of units, got {sizes}")
         return Architecture(hidden)
 
-    def _fit_ensemble(self, rows: DistinctRows, y: np.ndarray, scale: TargetScale = PLAIN) -> None:
+    def _fit_ensemble(
+        self, columns: Columns, rows: DistinctRows, y: np.ndarray, targets: Targets, scale: TargetScale = PLAIN
+    ) -> Learned:
         """Train on encoded targets, which can lie where the scale says."""
-        self._check_settings()
         device = torch.device(self.device or "cpu")
         seed = process_group().from_first(self._drawn_seed)
-        self._center, self._scale = moments(rows.x, rows.indices, rows.weights)
-        x = StandardisedRows(rows.x, rows.indices, self._center, self._scale)
+        center, spread = input_moments(rows.x, rows.indices, rows.weights)
+        check_far_cells(rows.x, rows.indices, center, spread, columns.words)
+        x = StandardisedRows(rows.x, rows.indices, center, spread)
         weights = None if (rows.weights == 1).all() else torch.from_numpy(rows.weights)
         groups = None if rows.together is None else torch.from_numpy(rows.together)
 
         def build(architecture: Architecture, encoding: PiecewiseLinear | None) -> nn.Module:
-            return self._network(rows.x.shape[1], architecture, encoding).to(device)
+            return targets.network(columns.width, architecture, encoding).to(device)
 
-        fitted = fit(
-            build,
-            Rows(x, torch.from_numpy(y), weights, groups),
-            self._settings(seed),
-            self._likelihood,
-            architecture=self._architecture(),
-            scale=scale,
-            progress=self.verbose,
-        )
-        self._keep(fitted, seed)
+        data = build, Rows(x, torch.from_numpy(y), weights, groups), self._settings(seed), targets.likelihood
+        options: Any = {"scale": scale, "progress": self.verbose}
+        architecture = self._architecture() or choose(*data, **options)
+        fitted = fit(*data, architecture=architecture, **options)
+        found: Any = {"columns": columns, "center": center, "scale": spread, "targets": targets}
+        return Learned.of(fitted, architecture=architecture, seed=seed, **found)
 
     def _settings(self, seed: int) -> EnsembleSettings:
         """The settings of training, by the names of `gumdrop.ensembles`."""
@@ -260,17 +269,6 @@ class ConcreteDropoutEnsemble(ConformalEstimator, BaseEstimator):
             seed=seed,
         )
 
-    def _keep(self, fitted: EnsembleFit, seed: int) -> None:
-        """Keep an ensemble, in float64, and how it was trained."""
-        self.ensemble_ = fitted.model.double().eval()
-        self.history_ = [member.history for member in fitted.members]
-        self.n_iter_ = len(self.history_[0])
-        self.dropout_rates_ = np.array([list(dropout_rates(member).values()) for member in self.ensemble_.members])
-        self.strengths_ = fitted.strengths
-        known = ~fitted.conformity.isnan().any(-1).any(-1)
-        self._keep_levels(fitted.conformity[known])
-        self._seed = seed
-
     def _drawn_seed(self) -> int:
         return int(check_random_state(self.random_state).randint(2**31 - 1))
 
@@ -284,13 +282,16 @@ class ConcreteDropoutEnsemble(ConformalEstimator, BaseEstimator):
         if not 0 < self.validation_fraction <= 0.5:
             raise ValueError(f"`validation_fraction` must be above 0 and at most 1/2, got {self.validation_fraction}")
 
-    def _draw(self, X: Any) -> Any:
+    def _draw(self, learned: Learned, X: Any) -> Any:
         """Predict validated rows, dense or sparse, in the units of the networks."""
-        x = torch.from_numpy(((X.toarray() if issparse(X) else X) - self._center) / self._scale)
-        device = next(self.ensemble_.parameters()).device
-        prediction = self.ensemble_.predict(x.to(device), num_samples=self.n_mc_samples, seed=self._seed)
-        return replace(prediction, levels=tuple(self.levels_)) if self.conformal else prediction
+        standard = standardised(self, X, learned.center, learned.scale)
+        check_reach(X, standard, learned.columns.words)
+        x = torch.from_numpy(standard)
+        device = next(learned.ensemble.parameters()).device
+        prediction = learned.ensemble.predict(x.to(device), num_samples=self.n_mc_samples, seed=learned.seed)
+        return replace(prediction, levels=learned.levels) if self.conformal else prediction
 
-    def _validated(self, X: Any) -> Any:
+    def _validated(self, X: Any) -> tuple[Learned, Any]:
+        """The record that a prediction is made from, and rows to predict."""
         check_is_fitted(self)
-        return validated(self, X, dtype=NUMBERS["dtype"], accept_sparse="csr", reset=False)
+        return self._learned, validated(self, X, dtype=NUMBERS["dtype"], accept_sparse="csr")

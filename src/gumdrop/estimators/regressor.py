@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -12,18 +13,18 @@ from numpy.typing import ArrayLike
 from scipy.special import ndtr, ndtri
 from sklearn.base import MultiOutputMixin, RegressorMixin
 from sklearn.utils import check_consistent_length, check_random_state
-from torch import Tensor, nn
+from torch import Tensor
 from torch.special import log_ndtr
 
-from gumdrop.ensembles import Architecture, RegressionEnsemble
-from gumdrop.estimators.ensemble import NUMBERS, ConcreteDropoutEnsemble
-from gumdrop.estimators.part_known import ends_of, is_event, records_of
-from gumdrop.estimators.rows import chunks, distinct, moments, validated
-from gumdrop.layers import PiecewiseLinear
-from gumdrop.likelihoods import PLAIN, Gaussian, HurdlePrediction, PartKnown, RegressionPrediction, TargetScale
-from gumdrop.likelihoods.hurdle import gaussian_on
+from gumdrop.estimators.checks import check_far_cells, check_spread, checked, validated
+from gumdrop.estimators.ensemble import GROWING, NUMBERS, ConcreteDropoutEnsemble
+from gumdrop.estimators.learned import Columns, Learned
+from gumdrop.estimators.part_known import ends_of, is_event, records_of, warn_of_event
+from gumdrop.estimators.rows import chunks, distinct, moments
+from gumdrop.estimators.targets import Units, scale_of
+from gumdrop.likelihoods import PLAIN, HurdlePrediction, RegressionPrediction, TargetScale
 from gumdrop.likelihoods.scaled_mixture import draw_moments
-from gumdrop.machine.recording import atoms_of, stand_ins, stays_positive, steps_of
+from gumdrop.machine.recording import stand_ins
 
 if TYPE_CHECKING:
     from gumdrop.estimators.streaming import StreamedColumns
@@ -83,49 +84,54 @@ class ConcreteDropoutRegressor(MultiOutputMixin, RegressorMixin, ConcreteDropout
     """
 
     _targets: ClassVar[dict[str, bool]] = {"multi_output": True, "y_numeric": True}
-    ensemble_: RegressionEnsemble
 
-    @property
-    def _likelihood(self) -> Gaussian:
-        return PartKnown() if self._in_part else gaussian_on(self._ends)
-
-    def _checked(self, X: Any, y: Any, **accepted: Any) -> tuple[Any, np.ndarray]:
-        if (records := records_of(y)) is None:
-            inputs, targets = super()._checked(X, y, **accepted)
-            if targets.dtype.kind not in "biuf":
-                raise ValueError(f"`y` must hold numbers, got {targets.dtype}; ConcreteDropoutClassifier takes labels")
-            return inputs, targets.astype(np.float64) if targets.dtype == bool else targets
-        check_consistent_length(X, records)
-        return validated(self, X, **NUMBERS | accepted), records
+    def _checked(self, X: Any, y: Any, earlier: Learned | None = None) -> tuple[Columns, Any, np.ndarray]:
+        if (records := records_of(y)) is not None:
+            if self.conformal:
+                raise ValueError("`conformal` needs targets that are seen in each row, and these are known in part")
+            check_consistent_length(X, records)
+            if earlier is not None:
+                return earlier.columns, validated(self, X, **NUMBERS | GROWING), records
+            inputs = checked(self, X, **NUMBERS)
+            return Columns.of(X, inputs), inputs, records
+        columns, inputs, targets = super()._checked(X, y, earlier)
+        if targets.dtype.kind not in "biuf":
+            raise ValueError(f"`y` must hold numbers, got {targets.dtype}; ConcreteDropoutClassifier takes labels")
+        warn_of_event(targets, getattr(y, "columns", None))
+        return columns, inputs, targets.astype(np.float64) if targets.dtype == bool else targets
 
     def _train(
-        self, inputs: np.ndarray, observed: np.ndarray, weights: np.ndarray, together: np.ndarray | None = None
-    ) -> None:
-        self._single, self._in_part = observed.ndim == 1, observed.dtype.names is not None
-        targets = ends_of(observed) if self._in_part else observed.reshape(len(observed), -1)
-        numbers = stand_ins(targets)[:, None] if self._in_part else targets
-        rows = distinct(inputs, targets, weights, together)
-        self._y_center, self._y_scale = moments(numbers, rows.indices, rows.weights)
-        self._ends = _scale_of(numbers[weights > 0])
-        if self._in_part:  # there are no atoms, and no time is negative
-            least = 0.0 if is_event(observed) else self._ends.least
-            horizon = float(targets[np.isfinite(targets)].max()) if np.isfinite(least) else np.inf
-            self._ends = replace(self._ends, least=least, atoms=(), horizon=horizon)
-        precise = np.float32 if self._ends == PLAIN else np.float64  # near a bound small differences count
-        standard = np.empty((len(rows.indices), targets.shape[1]), dtype=precise)
+        self,
+        columns: Columns,
+        inputs: np.ndarray,
+        targets: np.ndarray,
+        weights: np.ndarray,
+        together: np.ndarray | None = None,
+    ) -> Learned:
+        single, in_part = targets.ndim == 1, targets.dtype.names is not None
+        known = ends_of(targets) if in_part else targets.reshape(len(targets), -1)
+        numbers = stand_ins(known)[:, None] if in_part else known
+        rows = distinct(inputs, known, weights, together)
+        center, scale = moments(numbers, rows.indices, rows.weights)
+        check_spread(numbers, rows.indices, scale)
+        ends = scale_of(numbers[weights > 0])
+        if in_part:  # there are no atoms, and no time is negative
+            least = 0.0 if is_event(targets) else ends.least
+            horizon = float(known[np.isfinite(known)].max()) if np.isfinite(least) else np.inf
+            ends = replace(ends, least=least, atoms=(), horizon=horizon)
+        if not np.isfinite(ends.least):  # others may be seen as logarithms
+            check_far_cells(numbers, rows.indices, center, scale, lambda output: f"target {output} of `y`")
+        precise = np.float32 if ends == PLAIN else np.float64  # near a bound small differences count
+        standard = np.empty((len(rows.indices), known.shape[1]), dtype=precise)
         for part in chunks(len(standard)):
-            standard[part] = (rows.y[rows.indices[part]] - self._y_center) / self._y_scale
-        scale, center = float(self._y_scale[0]), float(self._y_center[0])
-        self._fit_ensemble(rows, standard, self._ends.rescaled(1 / scale, -center / scale))
+            standard[part] = (rows.y[rows.indices[part]] - center) / scale
+        units = Units(single, in_part, center, scale, ends)
+        factor, shift = 1 / float(scale[0]), -float(center[0]) / float(scale[0])
+        return self._fit_ensemble(columns, rows, standard, units, ends.rescaled(factor, shift))
 
-    def _describe(self, table: StreamedColumns) -> Target:
-        target, self._ends, self._in_part = table.regression_target(), PLAIN, False
-        self._single, self._y_center, self._y_scale = True, np.array([target.mean]), np.array([target.std])
-        return target
-
-    def _network(self, num_inputs: int, architecture: Architecture, encoding: PiecewiseLinear | None) -> nn.Module:
-        num_outputs = len(self._y_center) + len(self._ends.atoms)
-        return architecture.network(num_inputs, num_outputs, encoding, homoscedastic_noise=True)
+    def _describe(self, table: StreamedColumns) -> tuple[Target, Units]:
+        target = table.regression_target()
+        return target, Units(True, False, np.array([target.mean]), np.array([target.std]), PLAIN)
 
     def predict_distribution(self, X: ArrayLike) -> RegressionPrediction:
         """Predict a mixture of Gaussians for each row, with the epistemic and the aleatoric part of its variance.
@@ -138,7 +144,13 @@ class ConcreteDropoutRegressor(MultiOutputMixin, RegressorMixin, ConcreteDropout
         Returns:
             A record of float64 tensors, shape (n_samples, n_outputs), in units of the target.
         """
-        return self._distribution(self._validated(X))
+        return self._distribution(*self._validated(X))
+
+    def _predicted(self, X: ArrayLike) -> tuple[Learned, RegressionPrediction]:
+        """Predict, and give the record that did it, whatever is fitted meanwhile."""
+        now = copy.copy(self)
+        prediction = now.predict_distribution(X)
+        return now._learned, prediction
 
     def predict(self, X: ArrayLike, return_std: bool = False) -> Any:
         """Predict the mean, and how far off it may be.
@@ -198,12 +210,13 @@ class ConcreteDropoutRegressor(MultiOutputMixin, RegressorMixin, ConcreteDropout
             Shape (n_rows, n_samples) or (n_rows, n_outputs, n_samples), in units of the target.
         """
         random = check_random_state(random_state)
-        prediction = self.predict_distribution(X)
+        learned, prediction = self._predicted(X)
         means, variances = (part.cpu() for part in prediction.components())
         scale, rows = prediction.scale, np.arange(means.shape[1])
         drawn = _functions_of_rows(means, variances, scale, n_samples, random)
         mean, std = means[drawn, rows].numpy(), variances[drawn, rows].sqrt().numpy()
-        sizes = self.ensemble_.noise.tail_factors(len(means)).sqrt().squeeze(1).cpu().numpy()
+        noise_function: Any = learned.ensemble.noise
+        sizes = noise_function.tail_factors(len(means)).sqrt().squeeze(1).cpu().numpy()
         std *= sizes[random.randint(len(sizes), size=mean.shape[:2])] / sizes[drawn]
         noise = random.standard_normal(mean.shape)
         if prediction.correlation is not None:
@@ -222,7 +235,7 @@ class ConcreteDropoutRegressor(MultiOutputMixin, RegressorMixin, ConcreteDropout
             for k in reversed(range(ends.shape[1])):
                 values[uniform < ends[:, k]] = scale.atoms[k]
         draws = np.moveaxis(values, 0, -1)
-        return draws[:, 0] if self._single else draws
+        return draws[:, 0] if learned.targets.single else draws
 
     def log_prob(self, X: ArrayLike, y: ArrayLike) -> np.ndarray:
         """Log density of observed targets, all outputs together, in nats.
@@ -239,31 +252,31 @@ class ConcreteDropoutRegressor(MultiOutputMixin, RegressorMixin, ConcreteDropout
 
     def _beside(self, X: ArrayLike, y: ArrayLike, of: Callable[[RegressionPrediction, Tensor], Tensor]) -> list[Tensor]:
         """What is said of some predictions and their targets after the others."""
-        validated = self._validated(X)
-        check_consistent_length(validated, y)
+        learned, rows = self._validated(X)
+        check_consistent_length(rows, y)
         records = records_of(y)
         known = np.array(y, dtype=np.float64) if records is None else ends_of(records)
-        targets = torch.from_numpy(known.reshape(validated.shape[0], -1))
+        targets = torch.from_numpy(known.reshape(rows.shape[0], -1))
         parts = []
-        for part in chunks(validated.shape[0]):
-            prediction = self._distribution(validated[part])
+        for part in chunks(rows.shape[0]):
+            prediction = self._distribution(learned, rows[part])
             parts.append(of(prediction, targets[part].to(prediction.mean.device)).cpu())
         return parts
 
-    def _distribution(self, X: Any) -> RegressionPrediction:
-        prediction = self._draw(X)
-        scale, shift = (torch.from_numpy(each).to(prediction.mean) for each in (self._y_scale, self._y_center))
+    def _distribution(self, learned: Learned, X: Any) -> RegressionPrediction:
+        prediction, units = self._draw(learned, X), learned.targets
+        scale, shift = (torch.from_numpy(each).to(prediction.mean) for each in (units.scale, units.center))
         result: RegressionPrediction = prediction.rescale(scale, shift)
         if result.scale == PLAIN:
             return result
-        return result.on(replace(self._ends, kind=result.scale.kind, counts=result.scale.counts))  # 0 is 0
+        return result.on(replace(units.ends, kind=result.scale.kind, counts=result.scale.counts))  # 0 is 0
 
     def _over(self, X: Any, of: Callable[[RegressionPrediction], tuple[Tensor, ...]]) -> list[np.ndarray]:
         """Results for all rows, made of some at a time."""
-        validated = self._validated(X)
-        parts = [of(self._distribution(validated[part])) for part in chunks(validated.shape[0])]
+        learned, rows = self._validated(X)
+        parts = [of(self._distribution(learned, rows[part])) for part in chunks(rows.shape[0])]
         whole = [torch.cat(each).cpu().numpy() for each in zip(*parts, strict=True)]
-        return [each[:, 0] if self._single else each for each in whole]
+        return [each[:, 0] if learned.targets.single else each for each in whole]
 
 
 def _functions_of_rows(means: Tensor, variances: Tensor, scale: TargetScale, count: int, random: Any) -> np.ndarray:
@@ -279,13 +292,3 @@ def _functions_of_rows(means: Tensor, variances: Tensor, scale: TargetScale, cou
             waits = level > left[function, rows]
             draws, rows = draws[waits], rows[waits]
     return drawn
-
-
-def _scale_of(targets: np.ndarray) -> TargetScale:
-    """Where targets, shape (N, D), can lie: at or above 0 if there is one output whose training values all are."""
-    if targets.shape[1] > 1:
-        return PLAIN
-    atoms, steps = atoms_of(targets[:, 0]), steps_of(targets[:, 0])
-    if not stays_positive(targets[:, 0]):
-        return TargetScale(atoms=atoms)
-    return TargetScale(least=0.0, step=0.0 if steps is None else steps.size, atoms=atoms)

@@ -1,5 +1,6 @@
 """Rows of a data set as networks see them: each once, in an order of their own, standardised; and never copied."""
 
+import warnings
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -7,11 +8,13 @@ import numpy as np
 import torch
 from scipy.sparse import issparse
 from sklearn.utils import check_consistent_length
-from sklearn.utils.validation import _check_sample_weight, validate_data
 from torch import Tensor
 
 from gumdrop.ensembles.folds import time_blocks
 from gumdrop.ensembles.rows import MIN_ROWS
+from gumdrop.machine.recording import is_constant
+from gumdrop.machine.scaling import unit_of
+from gumdrop.tables.errors import listed
 from gumdrop.training import RowSource
 
 MOST_DENSE = 2**27
@@ -49,28 +52,9 @@ class StandardisedRows(RowSource):
         return torch.from_numpy(standard.astype(np.float32))
 
 
-def validated(estimator: Any, X: Any, *y: Any, **options: Any) -> Any:
-    """Validate numbers as scikit-learn does, and say which column of a data frame holds something else."""
-    try:
-        return validate_data(estimator, X, *y, **options)
-    except (TypeError, ValueError) as error:
-        words = X.select_dtypes(exclude=["number", "bool"]).columns if hasattr(X, "select_dtypes") else []
-        if not len(words):
-            raise
-        raise ValueError(
-            f"{error}\nColumn {words[0]!r} of `X` is of dtype {X[words[0]].dtype}, and estimators take numbers: encode "
-            "it, or call `gumdrop.tables.fit_table`, which reads words, dates and missing cells"
-        ) from error
-
-
 def chunks(num_rows: int) -> list[slice]:
     """Slices that cut rows into parts that are worked on one at a time."""
     return [slice(start, start + ROWS_AT_ONCE) for start in range(0, num_rows, ROWS_AT_ONCE)]
-
-
-def checked_weights(sample_weight: Any, X: np.ndarray) -> np.ndarray:
-    """Weights of the rows of ``X``, shape (N,), in float64; 1 where none are given."""
-    return np.asarray(_check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True))
 
 
 def dense(x: Any) -> np.ndarray:
@@ -123,15 +107,50 @@ def _sorted(columns: Sequence[np.ndarray], order: np.ndarray) -> tuple[np.ndarra
 
 def moments(values: np.ndarray, indices: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Weighted mean and standard deviation of each column over some rows; 1 for the latter if it is rounding."""
+    unit = unit_of(_largest(values, indices))  # squares stay in float64
     mean = np.zeros(values.shape[1])
     for part in chunks(len(indices)):
-        mean += weights[part] @ values[indices[part]]
+        mean += weights[part] @ (values[indices[part]] / unit)
     mean /= weights.sum()
     square = np.zeros(values.shape[1])
     for part in chunks(len(indices)):
-        square += weights[part] @ (values[indices[part]] - mean) ** 2
+        square += weights[part] @ (values[indices[part]] / unit - mean) ** 2
     std = np.sqrt(square / weights.sum())
-    return mean, np.where(std > 1e-12 * np.abs(mean), std, 1.0)
+    return mean * unit, np.where(std > 1e-12 * np.abs(mean), std * unit, 1.0)
+
+
+def _largest(values: np.ndarray, indices: np.ndarray) -> np.ndarray:
+    """Largest absolute value of each column over some rows."""
+    largest = np.zeros(values.shape[1])
+    for part in chunks(len(indices)):
+        np.maximum(largest, np.abs(values[indices[part]]).max(0), out=largest)
+    return largest
+
+
+def input_moments(values: np.ndarray, indices: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Moments of inputs; a column that never varies has an infinite deviation, so that no value of it has an effect."""
+    mean, std = moments(values, indices, weights)
+    least = most = values[indices[0]]
+    for part in chunks(len(indices)):
+        rows = values[indices[part]]
+        least, most = np.minimum(least, rows.min(0)), np.maximum(most, rows.max(0))
+    flat = is_constant(least, most)
+    return np.where(flat, least, mean), np.where(flat, np.inf, std)
+
+
+def standardised(estimator: Any, X: Any, center: np.ndarray, scale: np.ndarray) -> np.ndarray:
+    """Standardise validated rows, dense or sparse; warn where a column differs that never varied in training."""
+    values = X.toarray() if issparse(X) else X
+    changed = np.isinf(scale) & ~is_constant(center, values).all(0)
+    if changed.any():
+        names = getattr(estimator, "feature_names_in_", np.arange(len(changed)))[changed].tolist()
+        those = listed([repr(name) for name in names])
+        warnings.warn(
+            f"`X` differs from training in columns that never varied there, {those}: that has no effect on predictions",
+            stacklevel=2,
+        )
+    with np.errstate(over="ignore"):
+        return np.asarray((values - center) / scale)
 
 
 def held_together(groups: Any, times: Any, weights: np.ndarray) -> np.ndarray | None:

@@ -1,5 +1,6 @@
 """A table that does not fit into memory, as estimators see it: columns of numbers, and held-out rows."""
 
+import math
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,6 +11,7 @@ import torch
 from torch import Tensor
 
 from gumdrop.ensembles.rows import MIN_ROWS
+from gumdrop.estimators.checks import check_scale
 from gumdrop.tables.schema.cells import labels_of
 from gumdrop.tables.schema.columns import MeasuredColumn
 from gumdrop.tables.schema.schema import TableSchema, Target
@@ -43,23 +45,22 @@ class StreamedColumns:
 
     @property
     def scale(self) -> np.ndarray:
-        """Standard deviation of each column over the rows that train; 1 where it is 0."""
-        return np.array([self.found.moments[name].statistics["std"] for name in self.names])
+        """Standard deviation of each column over the rows that train; infinite where it never varies."""
+        found = [self.found.moments[name] for name in self.names]
+        return np.array([math.inf if m.is_constant else m.statistics["std"] for m in found])
 
     def regression_target(self) -> Target:
         """Take the target for a number."""
         _check_numbers(self.found, self.target)
         statistics = self.found.moments[self.target].statistics
+        check_scale(statistics["std"])
         return Target(self.target, "regression", statistics["mean"], statistics["std"])
 
     def classes_target(self, classes: np.ndarray) -> Target:
         """Take the target for one of some labels."""
         if len(classes) < 2:
             raise ValueError(f"a classifier needs rows of at least 2 classes, got the class {classes.tolist()}")
-        labels = labels_of(pd.Series(classes))
-        if len({label.casefold() for label in labels}) < len(labels):
-            raise ValueError(f"labels of {self.target!r} must differ in more than their spelling, got {labels}")
-        return Target(self.target, "classification", classes=tuple(labels))
+        return Target(self.target, "classification", classes=tuple(labels_of(pd.Series(classes))))
 
     def rows(self, target: Target, batch_size: int, seed: int) -> tuple[StreamedRows, tuple[Tensor, Tensor]]:
         """Encode the rows."""
@@ -75,7 +76,7 @@ def open_columns(
     path: str | os.PathLike[str], target: str, columns: Sequence[str] | None, *, seed: int
 ) -> StreamedColumns:
     """Read a table once, in pieces, and check that estimators can use it."""
-    stream = TableStream(os.fspath(path))
+    stream = TableStream(os.fspath(path), [target])
     names = [name for name in stream.names if name != target] if columns is None else list(columns)
     if not names or target in names:
         raise ValueError(f"`columns` must name columns other than the target {target!r}, got {names}")

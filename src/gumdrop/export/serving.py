@@ -9,8 +9,9 @@ import csv
 import json
 import re
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from datetime import UTC, date, datetime, timedelta
+from fractions import Fraction
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -25,12 +26,14 @@ MISSING_WORDS = {
 }
 # fmt: on
 """How tables spell a missing cell, as training read them."""
-_INTEGER = re.compile(r"[+-]?\d{1,300}(\.0*)?")
-_DECIMAL = re.compile(r"[+-]?\d*\.\d+")
+_PLAIN = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,3})?", re.ASCII)
 _MIDNIGHT = re.compile(r"^(\d{4}-\d\d-\d\d) 00:00:00$")
 _YES_NO = ({"true", "false"}, {"yes", "no"}, {"y", "n"}, {"t", "f"})
 _SPACES = re.compile(r"[\s'’]")
-_MARKS = "$€£¥%"
+_CURRENCY = re.compile(r"[A-Z]{0,2}[^\w\s]|[A-Z]{3}")
+"""Units that may stand before a number."""
+_BOOKED = re.compile(r"([^\d()+-]*)\(([^()+-]+)\)([^\d()+-]*)")
+"""A negative number, as accounting writes it."""
 _YEAR_MONTH = re.compile(r"(\d{4})[-/](0[1-9]|1[0-2])|(0?[1-9]|1[0-2])[-/]((?:19|20)\d\d)")
 _QUARTER = re.compile(r"(\d{4})[- ]?Q([1-4])|Q([1-4])[- /]?(\d{4})")
 _WEEK = re.compile(r"\d{4}-?W\d\d")
@@ -148,7 +151,7 @@ def _code(column: Mapping[str, Any], row: Mapping[str, Any], schema: Mapping[str
     if text in MISSING_WORDS or (text == "NaT" and kind == "date"):
         return float("nan")
     if kind == "category":
-        return _place(column["categories"], text)
+        return _place(column["categories"], text if isinstance(value, str) else text.removesuffix(".0"))
     try:
         if kind == "date":
             return _days(text, column["order"])
@@ -167,15 +170,24 @@ def _code(column: Mapping[str, Any], row: Mapping[str, Any], schema: Mapping[str
     return number
 
 
-def _place(categories: Sequence[str], text: str) -> float:
-    """Find a label among the categories; yes and no count however they are capitalised."""
-    label = _label(text)
-    folded = [category.casefold() for category in categories]
-    if any({*folded} - {""} <= words for words in _YES_NO):
-        label, categories = label.casefold(), folded
-    if label not in categories:
-        label = "(others)"  # the category of rare labels, where a column has one
-    return float(categories.index(label)) if label in categories else -1.0
+def _place(categories: Sequence[str], label: str) -> float:
+    """Find a label among the categories: the one that is spelled so, else the only one that means the same."""
+    if label in categories:
+        return float(categories.index(label))
+    meaning = _meaning({*categories} - {"", "(others)"})
+    alike = [i for i, category in enumerate(categories) if meaning(category) == meaning(label)]
+    if len(alike) == 1:
+        return float(alike[0])
+    return float(categories.index("(others)")) if "(others)" in categories else -1.0  # the category of rare labels
+
+
+def _meaning(known: Collection[str]) -> Callable[[str], object]:
+    """Find what makes two spellings one label: yes and no in any capitals, a number, or a day and its midnight."""
+    if any({label.casefold() for label in known} <= words for words in _YES_NO):
+        return str.casefold
+    if all(map(_PLAIN.fullmatch, known)):
+        return lambda label: Fraction(label) if _PLAIN.fullmatch(label) else label
+    return lambda label: _MIDNIGHT.sub(r"\1", label)
 
 
 def _days(text: str, order: str) -> float:
@@ -221,21 +233,18 @@ def _of_day(hour: int, half: str | None) -> int:
 def _number(text: str, unit: str, decimal: str | None) -> float:
     """Read a number with the unit and the decimal mark of training: with a comma 1.234 is 1234, and 1.5 is none."""
     text = _SPACES.sub("", text).replace("\u2212", "-")
-    text = text.replace(unit, "", 1) if unit in _MARKS else text.removesuffix(unit)
+    if booked := _BOOKED.fullmatch(text):
+        text = "-" + "".join(booked.groups())
+    after = f"(?:{re.escape(unit)})?"
+    before = after if _CURRENCY.fullmatch(unit) else ""
+    if number := re.fullmatch(f"([+-]?){before}([+-]?)(.*?){after}", text):
+        text = "".join(number.groups())
     thousands = "." if decimal == "," else ","
     if decimal and re.fullmatch(rf"[+-]?([1-9]\d{{0,2}}([{thousands}]\d{{3}})+|\d*)([{decimal}]\d*)?", text):
         text = text.replace(thousands, "").replace(decimal, ".")
     elif decimal == "," and "." in text:
         raise ValueError(text)
     return float(text)
-
-
-def _label(text: str) -> str:
-    """Spell 1, 1.0 and 01 alike, as training did, and a day as its midnight."""
-    text = _MIDNIGHT.sub(r"\1", text)
-    if _INTEGER.fullmatch(text):
-        return str(int(text.split(".")[0]))
-    return repr(float(text)) if _DECIMAL.fullmatch(text) else text
 
 
 def read_rows(file: TextIO) -> list[dict[str, str]]:
@@ -248,23 +257,27 @@ def read_rows(file: TextIO) -> list[dict[str, str]]:
     for row in reader:
         if len(row) < 2 and not "".join(row).strip():  # a blank line
             continue
-        if len(row) != len(names):
+        if "".join(row[len(names) :]).strip() or any(names[len(row) :]):  # more than marks at the ends of lines
             raise ServingError(f"line {reader.line_num} has {len(row)} cells, its header {len(names)}")
-        rows.append(dict(zip(names, row, strict=True)))
+        rows.append(dict(zip(names, row, strict=False)))
     return rows
 
 
 def write_predictions(model: ServedModel, rows: Sequence[Mapping[str, Any]], file: TextIO) -> None:
-    """Predict rows and write a table."""
+    """Predict rows and write a table, with the columns that name the rows where these have them."""
     outputs = model.predict(rows)
+    identifiers = [name for name in model.metadata["schema"].get("identifiers", ()) if all(name in row for row in rows)]
     classes = model.metadata["schema"]["target"]["classes"]
     names: list[str] = []
     for name in outputs:
         names += [f"p({label})" for label in classes] if name == "probabilities" else [name]
     writer = csv.writer(file, lineterminator="\n")
-    writer.writerow(["row", *names])
+    writer.writerow(["row", *identifiers, *names])
     table = np.column_stack(list(outputs.values()))
-    writer.writerows([i, *map(str, values)] for i, values in enumerate(table, start=1))
+    pairs = zip(rows, table, strict=True)
+    writer.writerows(
+        [i, *(row[name] for name in identifiers), *map(str, values)] for i, (row, values) in enumerate(pairs, start=1)
+    )
 
 
 if __name__ == "__main__":
@@ -273,5 +286,5 @@ if __name__ == "__main__":
     try:
         with Path(sys.argv[2]).open(encoding="utf-8-sig", newline="") as table:
             write_predictions(ServedModel(sys.argv[1]), read_rows(table), sys.stdout)
-    except (ServingError, OSError) as error:
+    except (ServingError, OSError, csv.Error) as error:
         sys.exit(f"error: {error}")

@@ -24,6 +24,11 @@ def _labels(values: Tensor, code: Tensor, missing: Tensor) -> Tensor:
     return (torch.where(torch.isnan(values), missing, values) == code).to(values.dtype)
 
 
+def _constants(values: Tensor, constant: Tensor) -> Tensor:
+    """The same for all cells, missing ones too, of a column that had one value in training."""
+    return torch.zeros_like(values) + constant
+
+
 def _cycles(days: Tensor, period: Tensor, whole: Tensor) -> Tensor:
     """Sine and cosine of where a day stands in a cycle, all sines first; 0 where it is missing."""
     turns = torch.where(whole > 0, torch.floor(days), days) / period
@@ -32,7 +37,12 @@ def _cycles(days: Tensor, period: Tensor, whole: Tensor) -> Tensor:
     return torch.where(torch.isnan(waves), 0.0, waves)
 
 
-ENCODE: dict[str, Callable[..., Tensor]] = {"numbers": _numbers, "labels": _labels, "cycles": _cycles}
+ENCODE: dict[str, Callable[..., Tensor]] = {
+    "numbers": _numbers,
+    "labels": _labels,
+    "constants": _constants,
+    "cycles": _cycles,
+}
 """Inputs of the networks from the cells of columns of a kind and the constants of these."""
 
 
@@ -48,9 +58,13 @@ class TableEncoder(nn.Module):
         super().__init__()
         numbers: list[tuple[float, ...]] = []
         labels: list[tuple[float, ...]] = []
+        same: list[tuple[float, ...]] = []
         cycles: list[tuple[float, ...]] = []
         for source, (column, group) in enumerate(zip(schema.columns, schema.groups, strict=True)):
             first = group.start
+            if column.constant is not None:
+                same += [(source, first + i, value) for i, value in enumerate(column.constant.tolist())]
+                continue
             if isinstance(column, CategoryColumn):
                 missing = column.categories.index("") if "" in column.categories else -1
                 labels += [(source, first + code, code, missing) for code in range(len(column.categories))]
@@ -60,9 +74,9 @@ class TableEncoder(nn.Module):
                 cycles.append((source, first + 1, CYCLES[column.cycle].length, False))
             for i, part in enumerate(column.parts or ()):
                 cycles.append((source, first + 1 + 2 * i, PERIODS[part], part == "weekday"))
-        columns = [row[1] for row in numbers + labels + cycles] + [row[1] + 1 for row in cycles]
+        columns = [row[1] for row in numbers + labels + same + cycles] + [row[1] + 1 for row in cycles]
         self.register_buffer("order", torch.tensor(columns).argsort())
-        self.tables = {name: rows for name, rows in zip(ENCODE, (numbers, labels, cycles), strict=True) if rows}
+        self.tables = {name: rows for name, rows in zip(ENCODE, (numbers, labels, same, cycles), strict=True) if rows}
         for name, rows in self.tables.items():
             sources, _, *constants = torch.tensor(rows, dtype=torch.float64).unbind(dim=1)
             self.register_buffer(f"{name}_source", sources.long())

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from gumdrop.functional.floats import widened
+from gumdrop.functional.floats import finite_exp, widened
 from gumdrop.functional.masks import inverse_keep
 from gumdrop.functional.noise import is_traced
 
@@ -69,21 +69,36 @@ def dropout_kl(
         raise ValueError(f"`p_logit` must hold one rate, or one for each of {num_units} units, got {p_logit.numel()}")
     units = strength * (num_units // p_logit.numel())
     logit = widened(p_logit)
-    kept = square_norm.to(logit.dtype) * _coefficients(logit, 0.5 * precision)
+    kept = square_norm.to(logit.dtype) * _times(inverse_keep(logit), 0.5 * precision)
     return (kept - units * bernoulli_entropy(logit)).sum()
 
 
-def total_kl(p_logits: Tensor, units: Tensor, precisions: Tensor, tensors: Sequence[Tensor]) -> Tensor:
-    """Sum the KL of T weights, as `dropout_kl` has that of one; `units` are times the strength; shapes (T,)."""
+def total_kl(p_logits: Tensor, units: Tensor, halves: Tensor, tensors: Sequence[Tensor]) -> Tensor:
+    """Sum the KL of T weights, as `dropout_kl` has that of one, and of tensors behind them that are never dropped.
+
+    Args:
+        p_logits: Logits of the rates of the weights, shape (T,).
+        units: Units of each site, times its strength, shape (T,).
+        halves: Half of the prior precision of each tensor.
+        tensors: The weights, then the others.
+
+    Returns:
+        A scalar tensor.
+    """
     if is_traced() or any(hasattr(tensor, "full_tensor") for tensor in tensors):
         squares = torch.stack([whole(widened(each).square().sum()).to(p_logits) for each in tensors])
-        return (squares * _coefficients(p_logits, 0.5 * precisions) - units * bernoulli_entropy(p_logits)).sum()
-    return _Total.apply(p_logits, units, precisions, *tensors)
+        coefficients = _all_coefficients(inverse_keep(p_logits), halves)
+        return torch.dot(squares, coefficients) - torch.dot(units, bernoulli_entropy(p_logits))
+    return _Total.apply(p_logits, units, halves, *tensors)
 
 
-def _coefficients(logit: Tensor, half: Tensor | float) -> Tensor:
+def _all_coefficients(inverse: Tensor, halves: Tensor) -> Tensor:
+    """Coefficients of the squared norms of weights, and of tensors behind them that are never dropped."""
+    return torch.cat([_times(inverse, halves[: len(inverse)]), halves[len(inverse) :]])
+
+
+def _times(inverse: Tensor, half: Tensor | float) -> Tensor:
     """Half of the precision of weights that are dropped, finite when doubled: a weight of 0 has a gradient of 0."""
-    inverse = inverse_keep(logit)
     return (half * inverse).clamp(max=torch.finfo(inverse.dtype).max / 2)
 
 
@@ -91,22 +106,24 @@ class _Total(torch.autograd.Function):
     """The same with the gradient by hand: a small network has as many operations in its KL as in all else."""
 
     @staticmethod
-    def forward(ctx: Any, p_logits: Tensor, units: Tensor, precisions: Tensor, *tensors: Tensor) -> Tensor:
+    def forward(ctx: Any, p_logits: Tensor, units: Tensor, halves: Tensor, *tensors: Tensor) -> Tensor:
         norms = torch._foreach_norm(tensors, 2, dtype=p_logits.dtype)
         squares = torch.stack([norm.to(p_logits) for norm in norms]).square_()
-        coefficients, p = _coefficients(p_logits, 0.5 * precisions), torch.sigmoid(p_logits)
-        ctx.save_for_backward(p_logits, p, units, precisions, squares, coefficients, *tensors)
-        entropies = F.softplus(p_logits) - p * p_logits  # to an absolute rounding, which a sum has anyway
+        surprise, p = F.softplus(p_logits), torch.sigmoid(p_logits)  # -log(1 - p)
+        coefficients = _all_coefficients(finite_exp(surprise), halves)
+        ctx.save_for_backward(p_logits, p, units, halves, squares, coefficients, *tensors)
+        entropies = surprise - p * p_logits  # to an absolute rounding, which a sum has anyway
         return torch.dot(squares, coefficients) - torch.dot(units, entropies)
 
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> tuple[Tensor | None, ...]:
-        p_logits, p, units, precisions, squares, coefficients, *tensors = ctx.saved_tensors
+        p_logits, p, units, halves, squares, coefficients, *tensors = ctx.saved_tensors
         if torch.is_grad_enabled():  # this gradient is to have one, too
-            coefficients = _coefficients(p_logits, 0.5 * precisions)
+            coefficients = _all_coefficients(inverse_keep(p_logits), halves)
             squares = torch.stack([tensor.to(p_logits).square().sum() for tensor in tensors])
             p = torch.sigmoid(p_logits)
-        slopes = g * p * (squares * coefficients + units * p_logits * (1 - p))
+        dropped = (squares * coefficients)[: len(p_logits)]
+        slopes = g * p * torch.addcmul(dropped, units * p_logits, 1 - p)
         pulls = zip(tensors, (2 * g * coefficients).unbind(), strict=True)
         return slopes, None, None, *torch._foreach_mul(tensors, [pull.to(tensor.device) for tensor, pull in pulls])
 

@@ -10,7 +10,8 @@ References:
     Maddison, Mnih & Teh 2017, "The Concrete Distribution" (arXiv:1611.00712).
 """
 
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -142,53 +143,155 @@ def concrete_dropout(
         )
     if hard:
         return (x * dropout_scale(p_logit, noise, hard=True)).to(x.dtype)
+    mask = relaxed_mask(p_logit, noise, temperature)
+    return apply_mask(x, mask, mask.factor.shape)
+
+
+class Mask(NamedTuple):
+    """Factors of dropout, one for each unit that is dropped whole."""
+
+    factor: Tensor
+    """:math:`z / (1 - p)`, with a gradient where the rate is learned."""
+    log: Tensor | None = None
+    """Stands for the logarithm of the factor in gradients, and holds no numbers; None where the rate has none."""
+
+
+class Columns(NamedTuple):
+    """Logits of the columns of a table of masks."""
+
+    positions: Tensor
+    """Position of the logit of each column, shape (C,); ascending."""
+    counts: Tensor
+    """Number of columns of each logit."""
+
+
+class Kept(NamedTuple):
+    """Numbers of soft masks, by which they and their gradient are computed."""
+
+    logit: Tensor
+    """Logits of the rates; broadcasts to the factor."""
+    full: Tensor
+    """Factor of a unit that is kept, of the same shape."""
+    factor: Tensor
+    """Factors of all units."""
+
+    @classmethod
+    def of(cls, p_logit: Tensor, noise: Tensor, temperature: float, columns: Columns | None = None) -> "Kept":
+        """Compute `dropout_scale` of a soft mask in few passes over memory, without a gradient."""
+        logit = widened(p_logit.detach())
+        logit = logit if columns is None else logit[columns.positions]
+        full = inverse_keep(logit)
+        keep_logit = (finite_logit(noise).to(logit.dtype) - logit).div_(temperature)
+        return cls(logit, full, keep_logit.sigmoid_().mul_(full))
+
+
+def relaxed_mask(p_logit: Tensor, noise: Tensor, temperature: float) -> Mask:
+    """Make the soft mask of some noise, whose gradient is written by hand outside of graphs and transforms."""
     _check_temperature(temperature)
-    return relaxed_dropout(x, p_logit, noise, temperature)
-
-
-def relaxed_dropout(x: Tensor, p_logit: Tensor, noise: Tensor, temperature: float) -> Tensor:
-    """Drop with a soft mask, as `concrete_dropout` does, without a look at the arguments."""
     if is_traced():  # a compiler fuses the formula better
-        return (x * dropout_scale(p_logit, noise, temperature=temperature)).to(x.dtype)
-    return _Relaxed.apply(x, widened(p_logit), noise, temperature)
+        return Mask(dropout_scale(p_logit, noise, temperature=temperature))
+    return attach_mask(p_logit, Kept.of(p_logit, noise, temperature), temperature)
+
+
+def attach_mask(p_logit: Tensor, kept: Kept, temperature: float, columns: Columns | None = None) -> Mask:
+    """Let soft factors depend on their logits in gradients."""
+    if not (torch.is_grad_enabled() and p_logit.requires_grad):
+        return Mask(kept.factor)
+    return Mask(*_Relaxed.apply(widened(p_logit), kept, temperature, columns))
+
+
+def apply_mask(x: Tensor, mask: Mask, shape: Sequence[int]) -> Tensor:
+    """Multiply by the factors of a mask, viewed in a shape that broadcasts to ``x``; keep the dtype."""
+    # Where positions share a mask, its gradient goes through the logarithm, which asks for the output; elsewhere
+    # PyTorch's own product has no more to keep, and is quicker.
+    factor, log = mask
+    if factor.shape == x.shape and factor.dtype == x.dtype:
+        return x * factor
+    if log is None:
+        return (x * factor.view(shape)).to(x.dtype)
+    return _Product.apply(x, factor, log, shape)
 
 
 class _Relaxed(torch.autograd.Function):
-    r"""The product with a soft factor, in fewer passes over memory than the formula, with the gradient by hand.
+    r"""The gradient of soft factors, by hand: for all masks of a table it is a dozen operations, whatever their number.
 
     With the factor :math:`s = z / (1 - p)` and :math:`a` the logit of p,
 
-    .. math:: \frac{\partial s}{\partial a} = s \, \Big(p - \frac{1 - z}{t}\Big), \qquad
-              \frac{\partial L}{\partial a} = \sum y \, g \, \Big(p - \frac{1 - z}{t}\Big)
+    .. math:: \frac{\partial \log s}{\partial a} = p - \frac{1 - z}{t}, \qquad
+              \frac{\partial L}{\partial a} = \sum \Big(s \frac{\partial L}{\partial s} +
+              \frac{\partial L}{\partial \log s}\Big) \Big(p - \frac{1 - z}{t}\Big)
 
-    which asks for the output :math:`y`, that the layer behind keeps anyway, and not for the input.
+    The results are the factors, and what stands for their logarithms. Nothing is kept by ``save_for_backward``, so that
+    several parts of a pass may be differentiated one after the other, as gradient checkpointing does.
     """
 
     @staticmethod
-    def forward(ctx: Any, x: Tensor, p_logit: Tensor, noise: Tensor, temperature: float) -> Tensor:
-        keep_logit = (finite_logit(noise).to(p_logit.dtype) - p_logit).div_(temperature)
-        ctx.full = inverse_keep(p_logit)  # the factor of a unit that is kept
-        scale = keep_logit.sigmoid_().mul_(ctx.full)
-        y = torch.mul(x, scale, out=torch.empty_like(x))  # rounded to its dtype without a copy in between
-        ctx.save_for_backward(y, p_logit, scale)
-        ctx.temperature = temperature
+    def forward(
+        ctx: Any, p_logits: Tensor, kept: Kept, temperature: float, columns: Columns | None
+    ) -> tuple[Tensor, Tensor]:
+        ctx.set_materialize_grads(False)
+        ctx.p_logits, ctx.kept, ctx.temperature, ctx.columns = p_logits, kept, temperature, columns
+        factor = kept.factor
+        return factor.view_as(factor), factor.new_zeros(()).expand_as(factor)
+
+    @staticmethod
+    def backward(ctx: Any, by_factor: Tensor | None, by_log: Tensor | None) -> tuple[Tensor | None, ...]:
+        t, columns, kept = ctx.temperature, ctx.columns, ctx.kept
+        if torch.is_grad_enabled():  # this gradient is to have one, too, in which the factor follows the logit
+            logit = ctx.p_logits if columns is None else ctx.p_logits[columns.positions]
+            keep_logit = finite_logit(kept.factor / kept.full) - (logit - logit.detach()) / t
+            full = inverse_keep(logit)
+            kept = Kept(logit, full, torch.sigmoid(keep_logit) * full)
+        pulls = [by_log] if by_log is not None else []
+        pulls += [by_factor * kept.factor] if by_factor is not None else []
+        if not pulls:
+            return None, None, None, None
+        pull = pulls[0] if len(pulls) == 1 else torch.add(*pulls)
+        p = torch.sigmoid(kept.logit)
+        dropped = torch.addcdiv(p.new_full((), -1), kept.factor, kept.full)  # z - 1, which is 0 exactly where z is 1
+        if columns is None:
+            return (pull * torch.add(p, dropped, alpha=1 / t)).sum_to_size(ctx.p_logits.shape), None, None, None
+        by_column = torch.add(p * pull.sum(0), torch.linalg.vecdot(pull, dropped, dim=0), alpha=1 / t)
+        return _sum_by(columns, by_column), None, None, None
+
+
+def _sum_by(columns: Columns, values: Tensor) -> Tensor:
+    """Sum the values of all columns by their logit, in the same order each time on a GPU, too."""
+    if values.device.type in ("cpu", "cuda") and not values.requires_grad:
+        return torch.segment_reduce(values, "sum", lengths=columns.counts, unsafe=True)
+    return values.new_zeros(len(columns.counts)).index_add(0, columns.positions, values)
+
+
+class _Product(torch.autograd.Function):
+    r"""The product with factors that positions share, or of another dtype, in few passes over memory.
+
+    .. math:: \frac{\partial L}{\partial \log s} = \sum_\text{positions} y \, \frac{\partial L}{\partial y}
+
+    asks for the output :math:`y`, which the layer behind keeps anyway, and not for the input.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, factor: Tensor, log: Tensor, shape: Sequence[int]) -> Tensor:
+        y = torch.mul(x, factor.view(shape), out=torch.empty_like(x))  # rounded to its dtype without a copy in between
+        ctx.save_for_backward(y, factor)
+        ctx.shape = shape
         return y
 
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> tuple[Tensor | None, ...]:
-        y, p_logit, scale = ctx.saved_tensors
-        t, full = ctx.temperature, ctx.full
-        if torch.is_grad_enabled():  # this gradient is to have one, too, in which the factor follows the logit
-            full = inverse_keep(p_logit)
-            keep_logit = finite_logit(scale / ctx.full)
-            scale = torch.sigmoid(keep_logit - (p_logit - p_logit.detach()) / t) * full
-        grad_x = (g * scale).to(g.dtype) if ctx.needs_input_grad[0] else None
-        if not ctx.needs_input_grad[1]:
-            return grad_x, None, None, None
-        product = (widened(y) * g).sum_to_size(scale.shape)
-        # Where nothing is dropped, the difference is 0 exactly.
-        slope = torch.addcmul(torch.sigmoid(p_logit), scale - full, 1 / (t * full))
-        return grad_x, (product * slope).sum_to_size(p_logit.shape), None, None
+        y, factor = ctx.saved_tensors
+        grad_x = grad_log = None
+        if ctx.needs_input_grad[0]:
+            wide = factor.view(ctx.shape)
+            is_plain = g.dtype == factor.dtype or torch.is_grad_enabled()
+            grad_x = (g * wide).to(g.dtype) if is_plain else torch.mul(g, wide, out=torch.empty_like(g))
+        if ctx.needs_input_grad[2]:
+            shape = (*[1] * (y.ndim - len(ctx.shape)), *ctx.shape)
+            shared = [i for i, (one, size) in enumerate(zip(shape, y.shape, strict=True)) if one == 1 != size]
+            product = (widened(y) if y.dtype == torch.float16 else y) * g  # float16 would overflow
+            grad_log = product.sum(shared, dtype=factor.dtype) if shared else product.to(factor.dtype)
+            grad_log = grad_log.reshape(factor.shape)
+        return grad_x, None, grad_log, None
 
 
 def broadcasts_to(shape: torch.Size, target: torch.Size) -> bool:

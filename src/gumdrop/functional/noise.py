@@ -30,6 +30,13 @@ def uniform_noise(
     return noise if device is None else sent(noise, device)
 
 
+def default_generator(device: torch.device) -> torch.Generator | None:
+    """Find what noise for a device is drawn by; None if its state cannot be read."""
+    if device.type == "cuda" and not torch.cuda.is_current_stream_capturing():
+        return torch.cuda.default_generators[torch.cuda.current_device() if device.index is None else device.index]
+    return torch.default_generator if device.type == "cpu" else None
+
+
 def is_traced() -> bool:
     """Tell whether what runs is made into a graph, or transformed, by something that prefers the plain formula."""
     return torch.compiler.is_compiling() or torch.jit.is_tracing() or torch._C._are_functorch_transforms_active()

@@ -11,7 +11,8 @@ from gumdrop.layers.block import SITE, Block
 from gumdrop.layers.in_place import DropoutKind
 from gumdrop.layers.kinds import KINDS
 from gumdrop.layers.piecewise import PiecewiseLinear
-from gumdrop.layers.site import UNIT, ConcreteDropout, factors_from
+from gumdrop.layers.rate import UNIT
+from gumdrop.layers.site import ConcreteDropout, factors_from
 
 __all__ = [
     "KINDS",

@@ -6,7 +6,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from gumdrop.layers.site import UNIT, ConcreteDropout, logit_of
+from gumdrop.layers.rate import logit_of
+from gumdrop.layers.site import ConcreteDropout
 
 NEVER = -200.0
 """Logit of a rate that is 0 in float32."""
@@ -46,7 +47,6 @@ def without_weight(name: str, site: ConcreteDropout) -> Block:
     return Block(name, site, site.scaled_logit.detach().new_empty(0), (), as_matrix, 0)
 
 
-def p_logits(sites: Sequence[ConcreteDropout], num_never: int, like: Tensor) -> Tensor:
-    """Stack the logits of L sites that have one rate each, and of what is never dropped, shape (L + ``num_never``,)."""
-    scaled = [site.scaled_logit.to(like.device) for site in sites]
-    return logit_of(torch.stack(scaled + [like.new_full((), NEVER / UNIT)] * num_never))
+def p_logits(sites: Sequence[ConcreteDropout], device: torch.device) -> Tensor:
+    """Stack the logits of L sites that have one rate each, shape (L,)."""
+    return logit_of(torch.stack([site.scaled_logit.to(device) for site in sites]))

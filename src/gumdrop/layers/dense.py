@@ -15,6 +15,7 @@ from typing import Any
 from torch import Tensor, nn
 from torch.nn.modules.conv import _ConvNd
 
+from gumdrop.functional.devices import sent
 from gumdrop.functional.masks import dropout_scale
 from gumdrop.layers.block import SITE, Block, as_matrix
 from gumdrop.layers.site import ConcreteDropout
@@ -107,7 +108,9 @@ def _transposed_columns(weight: Tensor) -> Tensor:
 
 def attach_embedding(layer: nn.Embedding, make_site: Callable[..., ConcreteDropout], **_: bool) -> None:
     """Place a site that drops word types."""
-    layer.add_module(SITE, make_site(layer.num_embeddings))
+    site = make_site(layer.num_embeddings)
+    site.joins_table = False  # masks of all word types are large
+    layer.add_module(SITE, site)
     layer.register_forward_hook(drop_words, with_kwargs=True)
 
 
@@ -134,7 +137,7 @@ def _word_factor(site: ConcreteDropout, indices: Tensor, output: Tensor) -> Tens
         every_word = output.new_empty(()).expand(*[1] * site.batch_dim, count, site.num_units)
         factor = site.factor(every_word).flatten(0, -2).expand(count, -1).gather(1, words)
     else:  # a relaxed mask costs much for each word type, so only for those that are there
-        noise = site.fresh_noise(count, indices.device).gather(1, words)
+        noise = sent(site.fresh_noise(count), indices.device).gather(1, words)
         p_logit = site.p_logit if site.scaled_logit.ndim == 0 else site.p_logit[words]
         factor = dropout_scale(p_logit, noise, temperature=site.temperature)
     factor = factor.view(rows.shape)

@@ -6,20 +6,16 @@ behind such a site but for DropConnect, so its KL is the entropy of its masks al
 """
 
 import fnmatch
-import functools
 import math
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
-import torch
 from torch import Tensor, nn
 from torch.nn.utils.parametrize import ParametrizationList
 
 from gumdrop.functional.devices import sent
-from gumdrop.functional.masks import dropout_scale, relaxed_dropout
-from gumdrop.functional.noise import uniform_noise
+from gumdrop.functional.masks import Mask, apply_mask
 from gumdrop.layers.block import Block, without_weight
-from gumdrop.layers.passes import drawn_once
 from gumdrop.layers.site import ConcreteDropout
 
 Units = int | Literal["shape", "example", "element"]
@@ -78,6 +74,8 @@ class DropInPlace(ConcreteDropout):
     dropped whole is told as in a `DropoutKind`.
     """
 
+    joins_table = False
+
     def __init__(self, units: Units, **options: Any) -> None:
         super().__init__(1, **options)
         self.use.units = 0
@@ -108,36 +106,25 @@ class DropInPlace(ConcreteDropout):
         self.use.units = max(self.use.units, start + count)
         return count
 
-    def _noise(self, x: Tensor, start: int, count: int) -> Tensor:
-        self.use.called = True
-        shape = self.rows_of(x), count
-        dtype = torch.promote_types(self.scaled_logit.dtype, torch.float32)
-        draw = functools.partial(uniform_noise, shape, dtype=dtype, device=x.device)
-        return sent(drawn_once(self.use, (*shape, start), draw), x.device)
-
-    def factor(self, x: Tensor, start: int = 0) -> Tensor:
-        """Give the factor that multiplies ``x``, see `ConcreteDropout.factor`."""
-        count, shape = self.units_of(x, start), self._mask_shape(x)
-        if self.factor_source is not None:
-            factor = self.factor_source(self, x)
-            if factor.shape[1] < start + count:  # an input with more units than any before: masks come again
-                factor = factor.repeat(1, -(-(start + count) // factor.shape[1]))
-            factor = factor.narrow(1, start, count)
-        else:
-            factor = dropout_scale(self.p_logit, self._noise(x, start, count), hard=True)
-        if self._has_rows(x):
-            shape[self.batch_dim] = factor.shape[0]
-        return factor.view(shape)
+    def mask(self, x: Tensor, start: int = 0) -> Mask:
+        """Give the mask of an input, see `ConcreteDropout.mask`."""
+        count, rows = self.units_of(x, start), self.rows_of(x)
+        if self.factor_source is None:
+            self.use.called = True
+            mask = self._own_mask((rows, count, start), (rows, count))
+            return mask if mask.factor.device == x.device else Mask(sent(mask.factor, x.device))
+        factor = self.factor_source(self, x)
+        if factor.shape[1] < start + count:  # an input with more units than any before: masks come again
+            factor = factor.repeat(1, -(-(start + count) // factor.shape[1]))
+        return Mask(factor.narrow(1, start, count))
 
     def forward(self, x: Tensor, start: int = 0) -> Tensor:
         """Drop units of ``x`` in training and where factors are given; pass it on otherwise."""
-        count = self.units_of(x, start)
+        self.units_of(x, start)
         if not self.is_active:
             return x
-        if self.is_hard:
-            return (x * self.factor(x, start)).to(x.dtype)
-        noise = self._noise(x, start, count).view(self._mask_shape(x))
-        return relaxed_dropout(x, self.p_logit, noise, self.temperature)
+        shape, mask = self._mask_shape(x), self.mask(x, start)
+        return apply_mask(x, mask, self._view_of(mask.factor, x, shape))
 
     def extra_repr(self) -> str:
         """Show what is dropped."""

@@ -5,17 +5,19 @@ number. While the module runs, these two are watched, and what they give goes th
 A rate that reaches another function, such as a kernel of another library, drops nothing.
 """
 
+import contextlib
 import functools
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from types import FunctionType
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
-from torch.overrides import TorchFunctionMode
+from torch.overrides import TorchFunctionMode, _get_current_function_mode_stack
 
+from gumdrop.layers.again import Around, keeps_around
 from gumdrop.layers.block import SITE
 from gumdrop.layers.dense import put_in_front
 from gumdrop.layers.in_place import DropInPlace
@@ -51,10 +53,10 @@ class Rate(float):
 class _Asking(TorchFunctionMode):
     """Lets sites drop where the code of a module hands their rates to functions."""
 
-    def __init__(self, module: nn.Module) -> None:
+    def __init__(self, module: nn.Module, used: Mapping[DropInPlace, int] | None = None) -> None:
         super().__init__()
         self.module = module
-        self.used: dict[DropInPlace, int] = {}
+        self.used = dict(used or {})
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         """Call a function, and drop where it was to."""
@@ -90,6 +92,22 @@ def _forward(module: nn.Module, *args: Any, **kwargs: Any) -> Any:
         return type(module).forward(module, *args, **kwargs)
 
 
+@keeps_around
+def _kept_asking() -> Around | None:
+    """Keep the modules that ask around a part that will be run again, and how many units they have dropped so far."""
+    asking = [mode for mode in _get_current_function_mode_stack() if isinstance(mode, _Asking)]
+    used = [(mode.module, dict(mode.used)) for mode in asking]
+    return functools.partial(_ask_again, used) if used else None
+
+
+@contextlib.contextmanager
+def _ask_again(used: list[tuple[nn.Module, dict[DropInPlace, int]]]) -> Iterator[None]:
+    with contextlib.ExitStack() as stack:
+        for module, start in used:
+            stack.enter_context(_Asking(module, start))
+        yield
+
+
 def attach_in_place(module: nn.Module, attribute: str, site: DropInPlace, parent: nn.Module, child: str) -> None:
     """Place a site in front of a module that does nothing but drop, and where the code around it reads its rate."""
     put_in_front(module, site.train(module.training))
@@ -111,7 +129,7 @@ def attach_in_code(module: nn.Module, attribute: str, site: DropInPlace) -> bool
 def _ask(module: nn.Module) -> bool:
     """Let a module ask its sites where its code hands their rates to functions; False if its forward is another's."""
     if "forward" in vars(module):
-        return _asks(module)
+        return is_asking(module)
     parameters = inspect.signature(module.forward).parameters.values()
     forward: Any = functools.partial(_forward, module)
     forward.__signature__ = inspect.Signature([each.replace(annotation=each.empty) for each in parameters])
@@ -119,14 +137,15 @@ def _ask(module: nn.Module) -> bool:
     return True
 
 
-def _asks(module: nn.Module) -> bool:
+def is_asking(module: nn.Module) -> bool:
+    """Tell whether a module asks its sites."""
     return getattr(vars(module).get("forward"), "func", None) is _forward
 
 
 def keep_asking(model: nn.Module) -> None:
     """Let a copy of a model in eval, whose sites are given masks, read its rates as in training; plain ones are off."""
     for module in model.modules():
-        if _asks(module):
+        if is_asking(module):
             module.training = True
             vars(module).update({n: 0.0 for n, value in vars(module).items() if "drop" in n and type(value) is float})
             for name, child in module.named_children():

@@ -129,10 +129,10 @@ def attach_recurrent(
     """Place sites ``ih_l0``, ... in front of ``W_ih`` and, on request, ``hh_l0``, ... in front of ``W_hh``."""
     sites = nn.ModuleDict()
     for suffix in _directions(module):
-        if own_input or not suffix.startswith("l0"):
-            sites[f"ih_{suffix}"] = make_site(getattr(module, f"weight_ih_{suffix}").shape[1])
-        if recurrent:
-            sites[f"hh_{suffix}"] = make_site(getattr(module, f"weight_hh_{suffix}").shape[1])
+        parts = ["ih"] * (own_input or not suffix.startswith("l0")) + ["hh"] * recurrent
+        for name in (f"{part}_{suffix}" for part in parts):
+            sites[name] = site = make_site(getattr(module, f"weight_{name}").shape[1])
+            site.rows_dim = 0 if module.batch_first else 1
     module.add_module(SITE, sites)
     vars(module)["forward"] = functools.partial(recurrent_forward, module)
 

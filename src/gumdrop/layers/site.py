@@ -10,18 +10,11 @@ import torch
 from torch import Tensor, nn
 
 from gumdrop.functional.devices import sent
-from gumdrop.functional.floats import widened
-from gumdrop.functional.masks import dropout_scale, relaxed_dropout
-from gumdrop.functional.noise import uniform_noise
-from gumdrop.layers.passes import SiteUse, drawn_once
-
-UNIT = 10.0
-"""Logits that the parameter of a rate counts in ones.
-
-A weight moves by about a tenth in a training, a logit by several: from a rate of .1 to .01 or .5 it is 2.3. So at the
-learning rate of weights, Adam takes a logit that is a parameter itself nowhere in ten epochs (400 steps of 1e-3); in
-this unit it takes it as far as 4.
-"""
+from gumdrop.functional.masks import Kept, Mask, apply_mask, attach_mask, dropout_scale
+from gumdrop.functional.noise import is_traced, uniform_noise
+from gumdrop.layers.passes import drawn_once, mask_of_table
+from gumdrop.layers.rate import UNIT, logit_of
+from gumdrop.layers.use import SiteUse
 
 GONE = 0.005
 """A rate below this drops nothing that shows."""
@@ -31,26 +24,6 @@ FactorSource = Callable[["ConcreteDropout", Tensor], Tensor]
 
 It is the only way to do so, whatever the mode of the model: a drawn function has Bernoulli masks of its own stream of
 noise, many draws at once what they hold for a site, an exported graph masks of the noise that is its input."""
-
-
-def logit_of(scaled: Tensor) -> Tensor:
-    """Return the logit that an optimiser learns in units of `UNIT`, with a gradient that suits them.
-
-    Optimisers of the Adam family move each number by their learning rate, whatever the size of its gradient, so that
-    the logit moves `UNIT` times as far. Plain gradient descent goes by the size: under the chain rule it would take
-    the logit the square of that as far. So the gradient is divided by the unit, not multiplied: then gradient descent
-    moves the logit as if it were learned by itself. The derivative, of any order and in either mode, is ``1 / UNIT``.
-
-    Example:
-        >>> scaled = torch.tensor(-0.2, requires_grad=True)
-        >>> logit_of(scaled).backward()
-        >>> scaled.grad
-        tensor(0.1000)
-    """
-    scaled = widened(scaled)
-    if not torch.is_grad_enabled():
-        return scaled * UNIT
-    return torch.add(scaled.detach() * (UNIT - 1 / UNIT), scaled, alpha=1 / UNIT)  # the second part has the gradient
 
 
 class ConcreteDropout(nn.Module):
@@ -95,6 +68,11 @@ class ConcreteDropout(nn.Module):
         Gal, Hron & Kendall 2017, "Concrete Dropout" (arXiv:1705.07832).
     """
 
+    rows_dim: int
+    """Dimension that counts the examples of a model's first input, for the table of a pass; mostly ``batch_dim``."""
+    joins_table = True
+    """Whether its masks are drawn with those of the other sites as a pass begins, see `gumdrop.layers.table`."""
+
     def __init__(
         self,
         num_units: int,
@@ -122,7 +100,7 @@ class ConcreteDropout(nn.Module):
         self.temperature = temperature
         self.strength = strength
         self.feature_dim = feature_dim
-        self.batch_dim = batch_dim
+        self.batch_dim = self.rows_dim = batch_dim
         self.initial_p = p
         self.scaled_logit = nn.Parameter(torch.empty((num_units,) if per_unit else (), device=device, dtype=dtype))
         self.reset_parameters()
@@ -201,24 +179,47 @@ class ConcreteDropout(nn.Module):
             del self.scaled_logit
             self.register_buffer("scaled_logit", scaled_logit)
 
-    def factor(self, x: Tensor) -> Tensor:
-        """Give what multiplies ``x``, of size 1 wherever the mask is shared: that of ``factor_source``, else afresh."""
-        shape = self._mask_shape(x)
+    def mask(self, x: Tensor) -> Mask:
+        """Give the mask of an input: one that is given, that of the table of the pass, or one of its own."""
+        rows = self.rows_of(x)
         if self.factor_source is not None:
-            factor = self.factor_source(self, x)
-        else:
-            noise = self.fresh_noise(self.rows_of(x), x.device)
-            factor = dropout_scale(self.p_logit, noise, temperature=self.temperature, hard=self.is_fixed)
+            return Mask(self.factor_source(self, x))
+        self.use.called = True
+        mask = mask_of_table(self.use, rows) or self._own_mask(rows, (rows, self.num_units))
+        return mask if mask.factor.device == x.device else Mask(sent(mask.factor, x.device))
+
+    def _own_mask(self, key: Any, shape: tuple[int, int]) -> Mask:
+        """Draw a mask that is kept for the pass under a key."""
+        noise, device = functools.partial(self.noise, shape), self.scaled_logit.device
+        if is_traced() or self.use.kept is not None:
+            drawn = drawn_once(self.use, key, noise, device)
+            return Mask(dropout_scale(self.p_logit, drawn, temperature=self.temperature, hard=self.is_fixed))
+        if self.is_fixed:
+            return Mask(drawn_once(self.use, key, lambda: dropout_scale(self.p_logit, noise(), hard=True), device))
+        kept = drawn_once(self.use, key, lambda: Kept.of(self.p_logit, noise(), self.temperature), device)
+        return attach_mask(self.p_logit, kept, self.temperature)
+
+    def fresh_noise(self, rows: int) -> Tensor:
+        """Draw the uniform noise of one pass, shape (rows, num_units), for a mask that is computed elsewhere."""
+        self.use.called = True
+        noise = functools.partial(self.noise, (rows, self.num_units))
+        return drawn_once(self.use, rows, noise, self.scaled_logit.device)
+
+    def noise(self, shape: Sequence[int]) -> Tensor:
+        """Draw uniform noise for masks, on the device of the rate."""
+        scaled = self.scaled_logit
+        dtype = torch.promote_types(scaled.dtype, torch.float32)
+        return uniform_noise(shape, dtype=dtype, device=scaled.device)
+
+    def factor(self, x: Tensor) -> Tensor:
+        """Give what multiplies ``x``, of size 1 wherever the mask is shared."""
+        shape, factor = self._mask_shape(x), self.mask(x).factor
+        return factor.view(self._view_of(factor, x, shape))
+
+    def _view_of(self, factor: Tensor, x: Tensor, shape: list[int]) -> list[int]:
         if self._has_rows(x):
             shape[self.batch_dim] = factor.shape[0]  # not len, which would fix the rows of an exported model
-        return factor.view(shape)
-
-    def fresh_noise(self, rows: int, device: torch.device) -> Tensor:
-        """Draw the uniform noise of one pass, shape (rows, num_units)."""
-        self.use.called = True
-        dtype = torch.promote_types(self.scaled_logit.dtype, torch.float32)
-        draw = functools.partial(uniform_noise, (rows, self.num_units), dtype=dtype, device=device)
-        return sent(drawn_once(self.use, rows, draw), device)
+        return shape
 
     def rows_of(self, x: Tensor) -> int:
         """Count the examples of an input."""
@@ -251,11 +252,8 @@ class ConcreteDropout(nn.Module):
         """Drop units of ``x`` in training and where factors are given; pass it on otherwise."""
         if not self.is_active:
             return x
-        if self.is_hard:
-            return (x * self.factor(x)).to(x.dtype)
-        noise = self.fresh_noise(self.rows_of(x), x.device).view(self._mask_shape(x))
-        p_logit = self.p_logit.view(-1, *[1] * (-1 - self.feature_dim)) if self.scaled_logit.ndim else self.p_logit
-        return relaxed_dropout(x, p_logit, noise, self.temperature)
+        shape, mask = self._mask_shape(x), self.mask(x)
+        return apply_mask(x, mask, self._view_of(mask.factor, x, shape))
 
     def extra_repr(self) -> str:
         """Show what is learned and over what."""

@@ -2,7 +2,7 @@
 
 A `Likelihood` has the negative log likelihood of outputs and targets, the prior that suits it, and the prediction of
 drawn functions: a record of moments and draws, with densities, quantiles and scores. A new one is a file here and a
-line in `LIKELIHOODS`. Imports `functional`.
+line in `LIKELIHOODS`. Imports `functional` and `machine`.
 """
 
 from collections.abc import Callable

@@ -18,6 +18,7 @@ from gumdrop.likelihoods.likelihood import (
     check_temperature,
     per_example,
 )
+from gumdrop.likelihoods.logits import warn_of_probabilities
 
 _NO_LABEL = torch.iinfo(torch.int64).min  # PyTorch's own default would ignore -100 unasked
 
@@ -42,6 +43,7 @@ def categorical_nll(logits: Tensor, target: Tensor, *, ignore_index: int | None 
         tensor([1.3863, 1.3863])
     """
     _check_classes(logits, target)
+    warn_of_probabilities(logits)
     ignored = _NO_LABEL if ignore_index is None else ignore_index
     return per_example(F.cross_entropy(widened(logits), target.long(), reduction="none", ignore_index=ignored))
 
@@ -74,6 +76,7 @@ def bernoulli_nll(logits: Tensor, target: Tensor) -> Tensor:
         tensor([0.6931, 0.6931])
     """
     check_same_shape("logits", logits, target)
+    warn_of_probabilities(logits)
     logits = widened(logits)
     return per_example(F.binary_cross_entropy_with_logits(logits, target.to(logits.dtype), reduction="none"))
 

@@ -8,6 +8,7 @@ from typing import ClassVar
 
 import torch
 from torch import Tensor
+from torch.nn import functional as F
 
 from gumdrop.functional.floats import finite_exp, widened
 from gumdrop.likelihoods.incomplete_beta import incomplete_beta
@@ -172,9 +173,10 @@ def log_mass(log_mean: Tensor, log_dispersion: Tensor, counts: Tensor) -> Tensor
     """Log probability of counts, in float64, in which large gamma functions differ by what counts."""
     log_mean, y = log_mean.double(), counts.double()
     log_size = -log_dispersion.double().clamp(LEAST, LARGEST)
-    size, log_sum = log_size.exp(), torch.logaddexp(log_size, log_mean)
+    size, log_odds = log_size.exp(), log_mean - log_size
     of_counts = torch.lgamma(y + size) - torch.lgamma(size) - torch.lgamma(y + 1)
-    return of_counts - size * torch.nn.functional.softplus(log_mean - log_size) + y * (log_mean - log_sum)
+    # Each share by itself: a difference of logarithms loses the slope where one of them is nearly all.
+    return of_counts - size * F.softplus(log_odds) - y * F.softplus(-log_odds)
 
 
 @dataclass(frozen=True)
@@ -207,8 +209,8 @@ class NegativeBinomialPrediction(CountPrediction):
     def masses(self) -> Iterator[Tensor]:
         """Yield the probability of 0, 1, 2, ... under each draw, shape (S, N, ...) each, in float64, without an end."""
         log_size, log_rates = -self._log_dispersions().double().clamp(LEAST, LARGEST), self._log_rates().double()
-        size, log_share = log_size.exp(), torch.nn.functional.logsigmoid(log_rates - log_size)
-        log_mass = -size * torch.nn.functional.softplus(log_rates - log_size)
+        size, log_share = log_size.exp(), F.logsigmoid(log_rates - log_size)
+        log_mass = -size * F.softplus(log_rates - log_size)
         for count in itertools.count():
             yield log_mass.exp()
             log_mass = log_mass + log_share + ((count + size) / (count + 1)).log()

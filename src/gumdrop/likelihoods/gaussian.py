@@ -51,7 +51,7 @@ def gaussian_nll(mean: Tensor, log_variance: Tensor, target: Tensor) -> Tensor:
     log_variance = widened(log_variance)
     # The standardised residual is squared, not the residual, which over- or underflows alone.
     standardised = (widened(target) - widened(mean)) * finite_exp(-0.5 * log_variance)
-    return per_example(0.5 * (math.log(2 * math.pi) + log_variance + standardised.square()))
+    return per_example(0.5 * (math.log(2 * math.pi) + log_variance) + 0.5 * standardised * standardised)
 
 
 @dataclass(frozen=True)
@@ -95,9 +95,9 @@ class Gaussian(Likelihood):
         check_same_shape("mean", mean, target)
         inverse = finite_exp(-0.5 * log_variance)
         standardised = (mean - target).to(mean.dtype) * inverse
-        squares = standardised.square()
-        nll = per_example(0.5 * (math.log(2 * math.pi) + log_variance + squares))
-        return nll, torch.cat([standardised * inverse, 0.5 * (1 - squares)], dim=-1)
+        half_squares = 0.5 * standardised * standardised
+        nll = per_example(0.5 * (math.log(2 * math.pi) + log_variance) + half_squares)
+        return nll, torch.cat([standardised * inverse, 0.5 - half_squares], dim=-1)
 
     def square_residuals(self, output: Tensor, target: Tensor) -> Tensor:
         """Mean square of what is left of targets, (..., N, D), by outputs, (..., N, 2 D), shape (..., D)."""

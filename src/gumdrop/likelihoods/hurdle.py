@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from gumdrop.functional.floats import widened
+from gumdrop.functional.floats import finite_exp, widened
 from gumdrop.likelihoods.gaussian import Gaussian, gaussian_nll, split_gaussian
 from gumdrop.likelihoods.mixture import RegressionPrediction
 from gumdrop.likelihoods.prediction import kept
@@ -182,7 +182,7 @@ class Hurdle(Gaussian):
         mean, log_variance = self._parameters(output)
         which, density = target[:, 1].long(), gaussian_nll(mean[:, :1], log_variance[:, :1], target[:, :1])
         if self.bound is not None:
-            distance = (self.bound - mean[:, 0]) * torch.exp(-0.5 * log_variance[:, 0])
+            distance = (self.bound - mean[:, 0]) * finite_exp(-0.5 * log_variance[:, 0])
             return torch.where(which == 0, density, -torch.special.log_ndtr(distance))
         of_atoms = F.cross_entropy(F.pad(widened(mean[:, 1:]), (1, 0)), which, reduction="none")
         return of_atoms + (which == 0) * density

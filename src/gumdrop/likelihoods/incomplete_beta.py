@@ -35,6 +35,6 @@ def _continued_fraction(a: Tensor, b: Tensor, x: Tensor) -> Tensor:
             c, d = 1 + term / c, 1 / (1 + term * d)
             change = c * d
             value = value * change
-        if ((change - 1).abs() < CLOSE).all():
+        if not ((change - 1).abs() >= CLOSE).any():  # what is no number never comes close
             break
     return value

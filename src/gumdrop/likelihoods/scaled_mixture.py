@@ -145,7 +145,8 @@ def log_density(means: Tensor, variances: Tensor, scale: TargetScale, value: Ten
         return _log_of_intervals(means, variances, scale, *value.split(1, dim=1))
     if scale.counts:
         return count_cells.log_density(_gaussian_means(means, variances, scale), scale, scale.unbounded(value))
-    log_p = -0.5 * (math.log(2 * math.pi) + variances.log() + (value - means).square() / variances)
+    standardised = (value - means) / variances.sqrt()  # whose square overflows later than that of a residual
+    log_p = -0.5 * (math.log(2 * math.pi) + variances.log()) - 0.5 * standardised * standardised
     result = torch.logsumexp(log_p.flatten(2).sum(2), dim=0) - math.log(len(means))
     return result if scale == PLAIN else result - (scale.log_slope(value) + _log_kept(means, variances, scale))[:, 0]
 

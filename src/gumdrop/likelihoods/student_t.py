@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from gumdrop.functional.floats import finite_exp, widened
+from gumdrop.functional.floats import widened
 from gumdrop.likelihoods.gaussian import Gaussian, split_gaussian
 from gumdrop.likelihoods.incomplete_beta import incomplete_beta
 from gumdrop.likelihoods.likelihood import check_same_shape, per_example
@@ -45,9 +45,13 @@ def student_t_nll(location: Tensor, log_square_scale: Tensor, target: Tensor, de
 
 
 def _log_density(location: Tensor, log_square_scale: Tensor, target: Tensor, degrees: float) -> Tensor:
-    standardised = (target - location) * finite_exp(-0.5 * log_square_scale)
+    # In logarithms, since the tail is finite where a standardised number, or its square, is too large for a float.
+    half = (0.5 * target - 0.5 * location).abs()
+    differs = half >= torch.finfo(half.dtype).tiny
+    log_square = 2 * torch.where(differs, half, 1.0).log() + math.log(4 / degrees) - log_square_scale
     constant = math.lgamma((degrees + 1) / 2) - math.lgamma(degrees / 2) - 0.5 * math.log(degrees * math.pi)
-    return constant - 0.5 * log_square_scale - (degrees + 1) / 2 * torch.log1p(standardised.square() / degrees)
+    tail = torch.where(differs, torch.logaddexp(log_square, torch.zeros_like(log_square)), 0.0)
+    return constant - 0.5 * log_square_scale - (degrees + 1) / 2 * tail
 
 
 @dataclass(frozen=True)
@@ -89,8 +93,9 @@ class StudentTPrediction(NumberPrediction):
 
     def _quantile(self, probability: float) -> Tensor:
         locations, squares = (each.double() for each in self.components())
-        middle, reach = locations.mean(0), locations.std(0, correction=0) + squares.mean(0).sqrt()
-        while not ((self.cdf(middle - reach) < probability) & (self.cdf(middle + reach) > probability)).all():
+        middle = locations.mean(0)
+        reach = (locations - middle).abs().amax(0) + squares.amax(0).sqrt()
+        while ((self.cdf(middle - reach) >= probability) | (self.cdf(middle + reach) <= probability)).any():
             reach = 2 * reach
 
         def density(value: Tensor) -> Tensor:
@@ -109,8 +114,8 @@ def increasing_root(
         low, high = torch.where(missing > 0, value, low), torch.where(missing > 0, high, value)
         step = value + missing / slope(value)
         after = torch.where((step > low) & (step < high), step, (low + high) / 2)
-        is_close, value = ((after - value).abs() <= CLOSE * spread).all(), after
-        if is_close:
+        is_far, value = ((after - value).abs() > CLOSE * spread).any(), after
+        if not is_far:  # nor what is no number
             break
     return value
 
@@ -140,7 +145,7 @@ class StudentT(Gaussian):
         """Mean square of what is left, far values with the weight that they have in the likelihood (a step of EM)."""
         location, log_square_scale = split_gaussian(output)
         square = (target - location).square()
-        return ((self.degrees + 1) * square / (self.degrees + square * torch.exp(-log_square_scale))).mean(-2)
+        return ((self.degrees + 1) / (self.degrees / square + torch.exp(-log_square_scale))).mean(-2)
 
     def predict(self, draws: Iterable[Tensor], num_samples: int, *, keep_draws: bool = True) -> StudentTPrediction:  # type: ignore[override]
         """Make a mixture of Student's t for each row."""

@@ -14,7 +14,8 @@ def replacing(path: str | os.PathLike[str], mode: str = "w") -> Iterator[IO[Any]
     """Open a file beside a path, for text in UTF-8 or with mode "wb" or "w+b", and move it there once it is whole.
 
     Where the block fails, the new file is removed, and what was at the path before is still there. What a run that was
-    killed left of it is removed, too. A folder is made if need be; a link stays, and what it names is replaced.
+    killed left of it is removed, too. A folder is made if need be, and removed again where the block fails; a link
+    stays, and what it names is replaced. The file is on the disk when the block has ended.
 
     Yields:
         The open file.
@@ -32,15 +33,35 @@ def replacing(path: str | os.PathLike[str], mode: str = "w") -> Iterator[IO[Any]
     words = f"the disk is full, so {path} is not written, and what was there before still is; make room"
     partial = target.with_name(f"{target.name}.{os.getpid()}.partial")
     with saying_that_the_disk_is_full(words):
+        made = [folder for folder in target.parents if not folder.exists()]
         target.parent.mkdir(parents=True, exist_ok=True)
         _sweep(target)
         try:
             with partial.open(mode, encoding=None if "b" in mode else "utf-8") as file:
                 yield file
+            sync(partial)  # on the disk before its name is
             partial.replace(target)
+            sync(target.parent)
         except BaseException:
             partial.unlink(missing_ok=True)
+            for folder in made:
+                with contextlib.suppress(OSError):  # somebody else uses it by now
+                    folder.rmdir()
             raise
+
+
+def sync(path: str | os.PathLike[str]) -> None:
+    """Wait until a file is on the disk, or the names in a folder are."""
+    if os.name != "posix" and Path(path).is_dir():  # which cannot be opened there
+        return
+    with contextlib.ExitStack() as stack:
+        descriptor = os.open(path, os.O_RDONLY)
+        stack.callback(os.close, descriptor)
+        try:
+            os.fsync(descriptor)
+        except OSError as error:
+            if error.errno not in {errno.EINVAL, errno.ENOTSUP, errno.EBADF}:  # of drives that know no such thing
+                raise
 
 
 def _sweep(target: Path) -> None:
@@ -75,11 +96,28 @@ def followed(path: str | os.PathLike[str]) -> Path:
 
 
 def check_file(path: str | os.PathLike[str]) -> None:
-    """Refuse to write a file where there is a folder, a device or a pipe."""
+    """Refuse to write a file where there is a folder, a device or a pipe, or under a name that is no text."""
+    check_name(path)
     target = Path(path)
     if target.exists() and not target.is_file():
         what = "a folder" if target.is_dir() else "a device or a pipe"
         raise FileExistsError(f"{target} is {what}, and not a file that can be replaced; name another one")
+
+
+def check_name(path: str | os.PathLike[str]) -> None:
+    """Refuse a path that is not UTF-8, which settings, results and pages could not name.
+
+    Raises:
+        ValueError: If it is not UTF-8.
+
+    Example:
+        >>> check_name("café.csv")
+    """
+    try:
+        os.fspath(path).encode()
+    except UnicodeEncodeError as error:
+        shown = os.fsencode(path).decode("utf-8", "backslashreplace")
+        raise ValueError(f"the name {shown} is not UTF-8, so that no page could name it: rename it") from error
 
 
 def disk_is_full(error: BaseException | None) -> bool:

@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -23,6 +24,8 @@ ABOVE_OTHERS = 3.0
 """How many times as many rows as any other value each of them has."""
 OTHER_SHARE, OTHER_ROWS, OTHER_VALUES = 0.2, 30, 20
 """Share and number of the rows beside them, and of the values there, at least: a density is learned from these."""
+ROUNDED = 4
+"""Distances of neighbouring floats that the roundings of a few sums leave between numbers that are the same."""
 TOLERANCE = 1e-6
 """Of the whole range, within which two distances are equal."""
 
@@ -153,6 +156,19 @@ def stand_ins(ends: np.ndarray) -> np.ndarray:
     """
     lower, upper = np.where(np.isfinite(ends), ends, ends[:, ::-1]).T
     return np.asarray((lower + upper) / 2)
+
+
+def is_constant(least: Any, most: Any) -> Any:
+    """Return whether two numbers, or those of each column, are the same but for rounding.
+
+    Example:
+        >>> bool(is_constant(0.3, 0.1 + 0.2)), bool(is_constant(1e15, 1e15 + 1)), bool(is_constant(0.0, 1e-300))
+        (True, False, False)
+    """
+    low, high = np.asarray(least), np.asarray(most)
+    eps = np.finfo(np.result_type(low, np.float32)).eps
+    # Halves, since the distance of the largest numbers is infinite.
+    return abs(high / 2 - low / 2) <= ROUNDED * eps * (np.maximum(abs(low), abs(high)) / 2)
 
 
 def _common_divisor(distances: np.ndarray, tolerance: float) -> float:

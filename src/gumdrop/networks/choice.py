@@ -15,6 +15,7 @@ from gumdrop.layers import SITE, ConcreteDropout
 from gumdrop.layers.dense import WeightMatrix
 from gumdrop.layers.kinds import LayerKind, kind_of
 from gumdrop.layers.output_noise import HomoscedasticNoise
+from gumdrop.networks.uses import never_called
 
 ELSEWHERE: dict[str, WeightMatrix] = {
     "transformers.pytorch_utils.Conv1D": attrgetter("weight.T"),
@@ -69,7 +70,7 @@ def choose(
 ) -> Candidates:
     """Split the modules with weights."""
     candidates = Candidates({}, {}, {})
-    inside, idle = set_aside(model)
+    (inside, idle), passed_by = set_aside(model), never_called(model)
     input_dims: dict[int, int] = {}
     users = Counter(id(weight) for module in model.modules() for weight in module.parameters(recurse=False))
     for name, module in model.named_modules():
@@ -78,7 +79,7 @@ def choose(
         matrix, kind = weight_matrix_of(module, custom), kind_of(module)
         is_asked_for = matrix is not None or (kind is not None and (embeddings or not kind.is_on_request))
         reason = _nothing_to_convert(module, kind, is_asked_for) or idle.get(id(module))
-        surprise = None if reason else _cannot_convert(module, kind, matrix is not None)
+        surprise = None if reason else _cannot_convert(module, kind, matrix is not None) or passed_by.get(id(module))
         if not (reason or (wanted(name, module) and (surprise or predicate is None or predicate(name, module)))):
             reason = "excluded by `include`, `exclude`, `types` or `predicate`"
         is_recurrent = isinstance(module, (nn.RNNBase, nn.RNNCellBase))

@@ -11,7 +11,7 @@ from gumdrop.functional.masks import dropout_scale
 from gumdrop.layers import SITE, ConcreteDropout, PiecewiseLinear
 from gumdrop.layers.attach import is_watched
 from gumdrop.layers.output_noise import HomoscedasticNoise
-from gumdrop.layers.site import logit_of
+from gumdrop.layers.rate import logit_of
 
 ACTIVATIONS: dict[type[Any], tuple[Callable[[Tensor], Tensor], Callable[[Tensor, Tensor], Tensor]]] = {
     nn.ReLU: (torch.relu, lambda g, h: torch.ops.aten.threshold_backward(g, h, 0)),

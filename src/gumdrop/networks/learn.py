@@ -9,14 +9,13 @@ from typing import Any, Literal, TypeVar
 import torch
 from torch import nn
 
-from gumdrop.layers import SITE, ConcreteDropout, DropoutKind
+from gumdrop.layers import ConcreteDropout, DropoutKind
 from gumdrop.layers.attach import attach, share_sites
 from gumdrop.layers.dense import WeightMatrix
 from gumdrop.layers.in_place import DropInPlace
 from gumdrop.layers.kinds import kind_of
-from gumdrop.layers.numbers import InCode
-from gumdrop.layers.passes import open_passes
-from gumdrop.layers.site import sites_of
+from gumdrop.layers.table import open_passes
+from gumdrop.layers.watch import remember_layers
 from gumdrop.machine.notes import warn
 from gumdrop.networks.choice import ConversionReport, choose, reads_one_unit, weight_matrix_of
 from gumdrop.networks.plain_dropout import (
@@ -133,8 +132,8 @@ def learn_dropout(
     settled = settle(model, way, custom or {}, functools.partial(_in_place, where, temperature), neighbours, exclude)
     if not (layers or settled.in_place):
         raise ValueError(_nothing_to_convert(left | settled.left))
-    if not _calls_each_site_once(model):
-        open_passes(model)
+    open_passes(model)
+    remember_layers(model)
     if report is not None:
         converted = {name: type(layer).__name__ for name, layer in layers.items()}
         report(ConversionReport(converted, replaced, settled.in_place, left | settled.left, settled.removed))
@@ -224,15 +223,6 @@ def _site(where: Callable[..., Any], name: str, layer: nn.Module, **options: Any
 
 def _in_place(where: Callable[..., Any], temperature: float, name: str, own: OwnDropout) -> Callable[..., DropInPlace]:
     return functools.partial(DropInPlace, p=own.p, temperature=temperature, **where(name, own.module))
-
-
-def _calls_each_site_once(model: nn.Module) -> bool:
-    """Tell whether a model is a chain of layers, none of which stands in it twice, so that each call is a pass."""
-    if SITE in model._modules:
-        return not isinstance(model._modules[SITE], InCode)
-    sites = [m for _, m in model.named_modules(remove_duplicate=False) if isinstance(m, ConcreteDropout)]
-    parts, count = [part for part in model.children() if sites_of(part)], len(sites_of(model))
-    return type(model) is nn.Sequential and count == len(sites) and all(map(_calls_each_site_once, parts))
 
 
 def _listed(reasons: Mapping[str, str], most: int = 5) -> str:

@@ -13,7 +13,8 @@ from gumdrop.layers.kinds import drops_between_layers, inner_dropout, kind_of
 from gumdrop.layers.numbers import attach_in_code, attach_in_place, methods_that_read
 from gumdrop.layers.site import sites_of
 from gumdrop.networks.choice import set_aside
-from gumdrop.networks.tracing import Neighbours, depends_on, drops_by, rates_in_text
+from gumdrop.networks.tracing import ALWAYS, Neighbours, depends_on, drops_by, rates_in_text
+from gumdrop.networks.uses import never_called
 
 # Dropout that layers take over
 
@@ -126,9 +127,9 @@ def _numbers(module: nn.Module) -> dict[str, object]:
     cls: type = type(module)
     numbers = {name: p for name, p in vars(module).items() if "drop" in name}
     own = {name: p for name, p in numbers.items() if "dropout" in name or methods_that_read(cls, name)}
-    literal, names = rates_in_text(cls)
+    literals, names = rates_in_text(cls)
     of_config = {f"config.{name}": getattr(module.config, name, None) for name in sorted(names)}
-    return own | of_config | {"dropout()": literal}
+    return {**own, **of_config, **literals}
 
 
 class Settled(NamedTuple):
@@ -155,7 +156,7 @@ def settle(
     exclude: Sequence[str],
 ) -> Settled:
     """Keep, remove or learn the dropout that no layer has taken over."""
-    settled, idle = Settled({}, {}, {}), set_aside(model)[1]
+    settled, idle = Settled({}, {}, {}), set_aside(model)[1] | never_called(model)
     kinds = {cls: kind for cls, kind in custom.items() if isinstance(kind, DropoutKind)}
     units_last = {id(each.dropout) for each in neighbours if each.has_units_last}
     for name, around, child, own in list(own_dropout(model, kinds)):
@@ -163,12 +164,15 @@ def settle(
         if way == "keep":
             settled.left[name] = f"{what}; it acts as before, on top of learned rates"
         elif own.attribute not in vars(own.module):
-            settled.left[name] = f"{what}; it acts as before, since only numbers that a module holds can learn"
+            when = ", in eval too" if own.attribute in ALWAYS else ""
+            settled.left[name] = f"{what}; it acts as before{when}, since only numbers that a module holds can learn"
         elif way == "remove":
             setattr(own.module, own.attribute, 0.0)  # code around the module may read the rate, as attention does
             settled.removed[name] = what
         elif any(fnmatch.fnmatchcase(name, pattern) for pattern in exclude):
             settled.left[name] = f"{what}; it acts as before, excluded by `exclude`"
+        elif own.kind is not None and id(own.module) in idle:
+            settled.left[name] = f"{what}; {idle[id(own.module)]}"
         elif why_not := idle.get(id(own.module)) or _learn(own, make_site(name, own), around, child, units_last):
             settled.left[name] = f"{what}; it acts as before, since {why_not}"
         else:

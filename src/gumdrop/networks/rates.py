@@ -2,6 +2,7 @@
 
 import fnmatch
 import math
+import numbers
 from collections.abc import Sequence
 from typing import Any
 
@@ -19,6 +20,16 @@ RATE_EPS = 1e-20
 """What Adam adds to the size of a gradient. That of the logit of a small rate p is proportional to p: under the usual
 1e-8, a rate of 1e-8 stays where it is, whatever it is asked for later. Below 1e-22 rates stay nevertheless: the squares
 of such gradients are 0 in float32."""
+
+
+class _RateGroup(dict[str, Any]):
+    """The group of the rates. Its ``eps`` gives way where that of an optimiser is no number: Adafactor has two."""
+
+    def setdefault(self, key: str, default: Any = None) -> Any:
+        """Take what an optimiser has for an option, unless the group has it."""
+        if key == "eps" and not isinstance(default, numbers.Number):
+            self[key] = default
+        return super().setdefault(key, default)
 
 
 def fix_dropout(model: Model) -> Model:
@@ -134,7 +145,8 @@ def parameter_groups(model: nn.Module, *, weight_decay: float = 0.0, rate_lr: fl
 
     Returns:
         Parameter groups: the weights, the logits, and the noise variances where there are any; the last two
-        with ``weight_decay=0``, and the logits with an ``eps`` under which a rate that has fallen can rise again.
+        with ``weight_decay=0``, and the logits with an ``eps`` under which a rate that has fallen can rise again, in
+        an optimiser that has one number of this name.
 
     Raises:
         ValueError: If ``weight_decay`` is negative.
@@ -154,7 +166,7 @@ def parameter_groups(model: nn.Module, *, weight_decay: float = 0.0, rate_lr: fl
     noise = {id(m.log_variance): m.log_variance for m in model.modules() if isinstance(m, HomoscedasticNoise)}
     weights = [parameter for parameter in model.parameters() if id(parameter) not in logits | noise]
     groups: Groups = [{"params": weights, "weight_decay": weight_decay}]
-    groups += [{"params": list(logits.values()), "weight_decay": 0.0, "eps": RATE_EPS}]
+    groups += [_RateGroup(params=list(logits.values()), weight_decay=0.0, eps=RATE_EPS)]
     if rate_lr is not None:
         groups[1]["lr"] = rate_lr
     return groups + ([{"params": list(noise.values()), "weight_decay": 0.0}] if noise else [])

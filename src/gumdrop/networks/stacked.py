@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from gumdrop.functional.devices import sent
 from gumdrop.functional.noise import uniform_noise
 from gumdrop.layers import SITE
-from gumdrop.layers.site import logit_of
+from gumdrop.layers.rate import logit_of
 from gumdrop.networks.dense import ACTIVATIONS, DenseFunctions, parts_of, same_parts
 from gumdrop.networks.rates import RATE_EPS, Groups
 from gumdrop.networks.stacked_pass import Slope, gradient_of

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from gumdrop.functional.masks import finite_logit, inverse_keep
 from gumdrop.functional.noise import uniform_noise
-from gumdrop.layers.site import UNIT, logit_of
+from gumdrop.layers.rate import UNIT, logit_of
 
 LEAST_ROWS = 32
 """Rows whose gradient tells the first layer's rate where to go; a quarter of a larger batch."""

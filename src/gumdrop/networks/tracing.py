@@ -6,20 +6,23 @@ import copy
 import functools
 import inspect
 import textwrap
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from types import FunctionType
 from typing import Any, NamedTuple
 
 from torch import fx, nn
+from torch.nn import functional as F
 from torch.nn.modules.dropout import _DropoutNd
 
 from gumdrop.layers.kinds import kind_of
 from gumdrop.layers.numbers import methods_that_read
 
 DROP = {"dropout", "dropout1d", "dropout2d", "dropout3d", "alpha_dropout"}
-"""Functions of PyTorch that drop,"""
+"""Functions of PyTorch that drop."""
+MADE = frozenset({"Dropout", "Dropout1d", "Dropout2d", "Dropout3d", "AlphaDropout", "FeatureAlphaDropout"})
+"""Modules of PyTorch that drop."""
 PLACES = {"", "F", "functional", "nn.functional", "torch", "torch.nn.functional"}
-"""and what may stand in front of them."""
+"""What may stand in front of the functions."""
 
 
 class Neighbours(NamedTuple):
@@ -149,25 +152,44 @@ def readers(module: nn.Module, child: str) -> list[str | None]:
     """Name the children that read what is dropped by a child, or at a number; None for each use of another kind."""
     names: list[str | None] = []
     for function in methods_that_read(type(module), child):
-        tree = _tree_of(function)
+        tree = tree_of(function)
         names.extend([None] if tree is None else _readers(tree, child))
     return names
 
 
+ALWAYS = ("dropout(training=True)", "Dropout()")
+"""What is random in eval, too: a call that nobody tells of the mode, and a module that a forward makes."""
+
+
 @functools.lru_cache(maxsize=512)
-def rates_in_text(cls: type) -> tuple[float, frozenset[str]]:
-    """Find rates in the forward of a class that no module holds: the largest literal, and names in `self.config`."""
-    literal, names = 0.0, set()
+def rates_in_text(cls: type) -> tuple[Mapping[str, float], frozenset[str]]:
+    """Find rates in the code of a class that no module holds: the largest literals, and names in `self.config`."""
+    literals: dict[str, float] = {}
+    names = set()
     for function in methods_that_read(cls):
-        own = function.__code__.co_names
-        if "forward" in function.__name__ and (DROP.intersection(own) or "config" in own):
-            for node in ast.walk(_tree_of(function) or ast.Pass()):
-                rate = _rate_of(node) if isinstance(node, ast.Call) else None
-                if isinstance(rate, ast.Constant) and isinstance(rate.value, float):
-                    literal = max(literal, rate.value)
-                elif isinstance(node, ast.Attribute) and _child_of(node.value) == "config" and "drop" in node.attr:
-                    names.add(node.attr)
-    return literal, frozenset(names)
+        own, is_forward = function.__code__.co_names, "forward" in function.__name__
+        if not ((DROP | MADE).intersection(own) or (is_forward and "config" in own)):
+            continue
+        imported = {name for name in DROP if function.__globals__.get(name) is getattr(F, name)}
+        nodes = list(ast.walk(tree_of(function) or ast.Pass()))
+        made = {node.func for node in nodes if isinstance(node, ast.Call)}
+        for call in (node for node in nodes if isinstance(node, ast.Call)):
+            is_made = _name_of(call.func) in MADE and (is_forward or call in made)
+            rate = _first(call, "p", 0, ast.Constant(0.5)) if is_made else _rate_of(call, imported)
+            if isinstance(rate, ast.Constant) and isinstance(rate.value, float):
+                always = _first(call, "training", 2) is None
+                what = "Dropout()" if is_made else "dropout(training=True)" if always else "dropout()"
+                literals[what] = max(literals.get(what, 0.0), rate.value)
+        if is_forward:
+            attributes = [node for node in nodes if isinstance(node, ast.Attribute) and "drop" in node.attr]
+            names |= {node.attr for node in attributes if _child_of(node.value) == "config"}
+    return literals, frozenset(names)
+
+
+def _first(call: ast.Call, name: str, place: int, default: ast.expr | None = None) -> ast.expr | None:
+    """Find an argument of a call, by its name or its place."""
+    found = [word.value for word in call.keywords if word.arg == name] or call.args[place : place + 1]
+    return found[0] if found else default
 
 
 def depends_on(cls: type, rate: str) -> bool:
@@ -185,23 +207,22 @@ def _reads(node: ast.AST, rate: str) -> bool:
     return any(isinstance(each, ast.Attribute) and ast.unparse(each) == f"self.{rate}" for each in ast.walk(node))
 
 
-def _rate_of(call: ast.Call) -> ast.AST | None:
+def _rate_of(call: ast.Call, imported: Collection[str] = ()) -> ast.AST | None:
     """Find the rate in the call of a function that drops; None if it is the call of another."""
     module, _, name = ast.unparse(call.func).rpartition(".")
     if name not in DROP or module not in PLACES:
         return None
-    default = [ast.Constant(0.5)] if module else []  # that of PyTorch
-    return next(iter([word.value for word in call.keywords if word.arg == "p"] or call.args[1:2] or default), None)
+    return _first(call, "p", 1, ast.Constant(0.5) if module or name in imported else None)  # PyTorch's default
 
 
 def _nodes(cls: type, rate: str) -> Iterator[ast.AST]:
     """Walk over the methods that read a rate."""
     for function in methods_that_read(cls, *rate.split(".")):
-        yield from ast.walk(_tree_of(function) or ast.Pass())
+        yield from ast.walk(tree_of(function) or ast.Pass())
 
 
 @functools.lru_cache(maxsize=512)
-def _tree_of(function: FunctionType) -> ast.AST | None:
+def tree_of(function: FunctionType) -> ast.AST | None:
     """Parse a method; None if its code is in no file."""
     try:
         return ast.parse(textwrap.dedent(inspect.getsource(function)))

@@ -16,12 +16,8 @@ from gumdrop.functional.noise import is_traced
 from gumdrop.layers import dropout_blocks
 from gumdrop.layers.attach import check_rates
 from gumdrop.layers.watch import watch_training
-from gumdrop.likelihoods import Lengthscale, Likelihood, likelihood_of
-from gumdrop.machine.notes import warn
-from gumdrop.objective.kl import kl_of
-
-LEAST_TO_WARN = 3.0
-"""KL in nats a row below which a prior is not called too strong, however little there is to learn."""
+from gumdrop.likelihoods import Lengthscale, Likelihood
+from gumdrop.objective.kl import kl_of, prior_of, warn_if_drowned
 
 
 class NegativeElbo(Tensor):
@@ -105,38 +101,16 @@ def negative_elbo(
             f"`num_data` must be at least the batch of {nll.numel()}, got {num_data}; it is the size of the whole "
             "training set, as in len(loader.dataset)"
         )
-    if likelihood is not None:
-        lengthscale = likelihood_of(likelihood).prior(lengthscale)
-    elif lengthscale is None:
-        raise ValueError(
-            '`likelihood` must say what `nll` is of, since its prior depends on it: "gaussian", "categorical", '
-            '"bernoulli" or "poisson"; of another density give lengthscale="regression", of all else '
-            'lengthscale="classification"'
-        )
+    lengthscale = prior_of(likelihood, lengthscale)
     blocks = list(dropout_blocks(model))
     mean_nll = nll.mean()
     kl = kl_of(model, blocks, num_data=num_data, lengthscale=lengthscale) / num_data
     if nll.requires_grad and not is_traced():
-        is_first = watch_training(blocks, batch=nll.numel(), num_data=int(num_data))
+        is_first = watch_training(blocks, model, nll=nll, num_data=int(num_data))
         if is_first:
             check_rates((block.site for block in blocks), model)
-        strong = max(block.fan_in for block in blocks) ** 0.5
-        if is_first and (lengthscale == "fan_in" or (not isinstance(lengthscale, str) and lengthscale >= strong)):
-            _warn_if_drowned(mean_nll, kl, lengthscale)
+            warn_if_drowned(blocks, lengthscale, kl, mean_nll)
     total = mean_nll + kl
     loss = total.as_subclass(NegativeElbo)
     loss.total, loss.nll, loss.kl = total, mean_nll, kl
     return loss
-
-
-def _warn_if_drowned(mean_nll: Tensor, kl: Tensor, lengthscale: Lengthscale) -> None:
-    """Look once at what a strong prior weighs beside the data, of which no more can be gained than their likelihood."""
-    if kl.is_meta:
-        return
-    prior, data = float(kl.detach()), float(mean_nll.detach())
-    if prior > max(data, LEAST_TO_WARN):
-        warn(
-            f"the prior `lengthscale={lengthscale!r}` weighs {prior:.3g} nats a row, the likelihood {data:.3g}: it "
-            "drowns the data, and the weights will go to 0; leave `lengthscale` out for a prior that fits the size of "
-            "the model, or take a smaller number"
-        )

@@ -38,7 +38,7 @@ class OwnRandomness:
         devices = {p.device.index for p in model.parameters() if p.device.type == "cuda"}
         self._generators = [torch.default_generator, *(torch.cuda.default_generators[i] for i in devices)]
         self._states: list[Tensor] = [torch.Generator(g.device).manual_seed(seed).get_state() for g in self._generators]
-        self._is_idle = False
+        self._is_idle = self.moved = False
 
     @contextlib.contextmanager
     def used(self) -> Iterator[None]:
@@ -54,6 +54,7 @@ class OwnRandomness:
                 yield
                 after = [generator.get_state() for generator in self._generators]
                 self._is_idle = all(map(torch.equal, after, self._states))
+                self.moved |= not self._is_idle
                 self._states = after
             finally:
                 for generator, state in zip(self._generators, before, strict=True):

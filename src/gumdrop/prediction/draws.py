@@ -5,7 +5,9 @@ many run at once, and the plain loop over draws, which any model can run, is the
 as one (`gumdrop.networks.dense`), all others under `torch.func.vmap`; where that refuses, the loop goes on.
 """
 
+import contextlib
 import functools
+import weakref
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -18,6 +20,7 @@ from gumdrop.functional.masks import dropout_scale
 from gumdrop.layers import ConcreteDropout
 from gumdrop.layers.attach import check_rates, is_watched
 from gumdrop.layers.watch import watch_rates
+from gumdrop.machine.notes import warn
 from gumdrop.machine.threads import keep_what_is_freed
 from gumdrop.networks.dense import DenseFunctions
 from gumdrop.prediction.drawing import MaskNoise, OwnRandomness, PlainDrop, Stochastic, switched_on
@@ -37,6 +40,8 @@ LEAST_AT_ONCE = 4
 """Draws of a chunk under vmap; with fewer, batching costs what it gains."""
 LOOPED = 32
 """Draws that the loop evaluates, one by one, before their moments are taken together."""
+_LOOKED_AT: weakref.WeakSet[nn.Module] = weakref.WeakSet()
+"""Models of which is known whether their forwards draw random numbers, or are told of it."""
 
 
 @torch.no_grad()
@@ -85,6 +90,7 @@ class _Call:
         self.dropout = Stochastic.of(model, maskless=True)
         check_rates(self.dropout.learned, model)
         self.noise = MaskNoise(self.dropout.num_masked, seed)
+        self.randomness = OwnRandomness(self.model, self.noise.seed)
         if not all(site.num_units for site in self.dropout.learned):  # they count the units of what they see
             with OwnRandomness(self.model, self.noise.seed).used():
                 self._pass(self.parts[0])
@@ -107,7 +113,7 @@ class _Call:
         for number, (site, logit) in enumerate(zip(self.dropout.learned, self.logits, strict=True)):
             noise = self.noise.of(number, (count, site.num_units), logit.dtype)
             factors.append(dropout_scale(logit, noise, hard=True))
-        if not self.dropout.only_learned:
+        if self.randomness.moved or not self.dropout.only_learned:
             return factors, None
         same = torch.stack([(factor > 0).all(1) for factor in factors]).all(0)
         if same.sum() < 2:
@@ -150,8 +156,13 @@ class _Call:
             factors, indices = self.factors(count)
             pairs = zip(sites, factors, strict=True)
             chunk = Chunk(len(factors[0]), {id(s): sent(f, self.device) for s, f in pairs if (f != 1).any()})
+            # vmap refuses random numbers of the forward's own; where all units are kept, it has nothing to batch.
+            turn = contextlib.nullcontext() if chunk.factors else self.randomness.used()
             try:
-                parts = [run_batched(twin, functools.partial(self._pass, rows), chunk) for rows in self.parts]
+                with turn:
+                    parts = [run_batched(twin, functools.partial(self._pass, rows), chunk) for rows in self.parts]
+                if self.randomness.moved:
+                    raise RuntimeError("the forward draws random numbers")
             except Exception:  # whatever is raised by code that depends on the values of a draw
                 self.noise.restore(state)
                 return
@@ -163,15 +174,38 @@ class _Call:
                 return
 
     def _one_by_one(self, left: int) -> Iterator[Tensor]:
-        randomness = OwnRandomness(self.model, self.noise.seed)
         while left:
-            count = min(left, LOOPED)
+            before, count = self.noise.state(), min(left, LOOPED)
             factors, indices = self.factors(count)
             drawn = len(factors[0]) if factors else count
-            with randomness.used():
+            start = None if self.model in _LOOKED_AT or self.dropout.inside else self.noise.state()
+            with self.randomness.used():
                 results = [self._draw([factor[i : i + 1] for factor in factors]) for i in range(drawn)]
+            if start is not None:
+                self._look_at_randomness(start, factors, results[0])
+            if indices is not None and self.randomness.moved:  # draws that keep all units are no longer one function
+                self.noise.restore(before)
+                continue
             yield self._placed(torch.stack(results), indices)
             left -= count
+
+    def _look_at_randomness(self, start: list[Tensor], factors: list[Tensor], result: Tensor) -> None:
+        """Warn, once for each model, if a function differs from itself by random numbers that no dropout has drawn."""
+        _LOOKED_AT.add(self.model)
+        if not self.randomness.moved:
+            return
+        now = self.noise.state()
+        self.noise.restore(start)
+        with self.randomness.used():
+            again = self._draw([factor[:1] for factor in factors])
+        self.noise.restore(now)
+        if not torch.allclose(again, result, rtol=1e-3, atol=1e-6, equal_nan=True):
+            warn(
+                "the forward of the model draws random numbers in predictions that no module owns, as "
+                "torch.nn.functional.dropout does without `training`, and an nn.Dropout that a forward makes: no rate "
+                "is learned for them, and the draws differ by them, too. Give dropout a module of the model, or "
+                "`training=self.training`"
+            )
 
     def _draw(self, factors: list[Tensor]) -> Tensor:
         """Evaluate one function."""

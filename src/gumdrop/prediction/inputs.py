@@ -102,6 +102,20 @@ def arguments(
     return Arguments(rows, {key: value for key, value in given.items() if key in without})
 
 
+def tensor_of(
+    result: Any,
+    output: Callable[[Any], Tensor] | None,
+    way_out: str = "pass `output`, a function that takes the tensor out of it, as in output=lambda result: "
+    "result.logits",
+) -> Tensor:
+    """Take the output tensor out of what a model returned."""
+    result = result if output is None else output(result)
+    if not isinstance(result, Tensor):
+        what = "`output`" if output is not None else "the model"
+        raise TypeError(f"{what} returned a {type(result).__name__}; {way_out}")
+    return result
+
+
 def inputs_of(batch: Any) -> Any:
     """Take the inputs out of a batch."""
     if not isinstance(batch, tuple | list):

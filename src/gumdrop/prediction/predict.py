@@ -1,6 +1,6 @@
 """Predict rows by the functions that are drawn from a model, and the likelihood that it was trained on."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from typing import Any, Literal, TypedDict, Unpack
 
 import torch
@@ -20,6 +20,7 @@ from gumdrop.likelihoods.counts import CountPrediction
 from gumdrop.likelihoods.gaussian import gaussians_of, split_gaussian
 from gumdrop.prediction.draws import Output, drawn
 from gumdrop.prediction.inputs import Arguments, Batches, Inputs, by_batches
+from gumdrop.prediction.logits import watched
 from gumdrop.prediction.moments.propagation import propagate_moments
 
 
@@ -126,7 +127,9 @@ def predict(
     of_outputs = likelihood_of(likelihood)
 
     def of_rows(part: Arguments, seed: int | None) -> Any:
-        draws = drawn(model, part, num_samples, seed, batch_size, output)
+        draws: Iterable[Tensor] = drawn(model, part, num_samples, seed, batch_size, output)
+        if isinstance(of_outputs, Categorical):
+            draws = watched(draws, model, part, output)
         return of_outputs.predict(draws, num_samples, keep_draws=keep_draws)
 
     return by_batches(of_rows, lambda parts: type(parts[0]).joined(parts), model, x, shared, seed)

@@ -5,6 +5,7 @@ draws random numbers of its own or keeps something in the model cannot run so, a
 """
 
 import functools
+import traceback
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -47,11 +48,19 @@ def run_batched(model: nn.Module, call: Callable[[], Tensor], chunk: Chunk) -> T
                 raise RuntimeError("the model keeps something of what it computes")
         return result
 
+    depth = torch._C._functorch.get_dynamic_layer_stack_depth()
     try:
         # Of an operation that runs draw by draw, as attention on a CPU, vmap warns; it is still no slower.
         torch._C._functorch._set_vmap_fallback_warning_enabled(False)  # type: ignore[attr-defined]
         return torch.func.vmap(one_draw)(chunk.factors) if chunk.factors else one_draw({}).unsqueeze(0)
+    except BaseException as error:
+        # An interrupt between two lines of vmap leaves its level, in which nobody can draw random numbers any more. The
+        # traceback may hold a context that would take off a level much later, then of somebody else.
+        if torch._C._functorch.get_dynamic_layer_stack_depth() > depth:
+            traceback.clear_frames(error.__traceback__)
+        raise
     finally:
+        torch._C._functorch.pop_dynamic_layer_stack_and_undo_to_depth(depth)
         for now, then in own:  # also of what the model has kept, which belongs to this trial
             now.clear()
             now.update(then)

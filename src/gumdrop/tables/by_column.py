@@ -19,7 +19,7 @@ from gumdrop.machine.threads import limited_threads
 from gumdrop.tables.model import TableModel
 from gumdrop.tables.profile import ColumnProfile
 from gumdrop.tables.results import LIKELIHOOD, ByColumn, Cells, Effect, Gain, Group, Importance, Spread
-from gumdrop.tables.schema.cells import index_labels, labels_of, quarter_ends
+from gumdrop.tables.schema.cells import index_labels, quarter_ends
 from gumdrop.tables.schema.columns import CategoryColumn, Column
 from gumdrop.tables.scoring import row_gains
 
@@ -130,7 +130,7 @@ def _groups(
 def _labels(column: Column, cells: pd.Series) -> np.ndarray:
     """The group of each row, in words."""
     if isinstance(column, CategoryColumn):
-        return np.array([label or "(missing)" for label in labels_of(cells)], dtype=object)
+        return np.array([label or "(missing)" for label in column.labels(cells)], dtype=object)
     values = column.axis.read(cells)
     known = ~np.isnan(values)
     labels = np.full(len(values), "(missing)", dtype=object)
@@ -145,7 +145,7 @@ def _labels(column: Column, cells: pd.Series) -> np.ndarray:
 
 def _cells(column: Column, cells: pd.Series) -> Cells:
     if isinstance(column, CategoryColumn):
-        return Cells(name=column.name, labels=labels_of(cells))
+        return Cells(name=column.name, labels=column.labels(cells))
     numbers = [None if math.isnan(value) else float(value) for value in column.axis.read(cells)]
     return Cells(name=column.name, numbers=numbers, dates=column.kind == "date")
 
@@ -173,7 +173,7 @@ def effects(
 def _grid(column: Column, cells: pd.Series) -> tuple[Cells, np.ndarray]:
     """Cells to put in, in their order, and a row that has each."""
     if isinstance(column, CategoryColumn):
-        names, first, counts = np.unique(np.array(labels_of(cells)), return_index=True, return_counts=True)
+        names, first, counts = np.unique(np.array(column.labels(cells)), return_index=True, return_counts=True)
         rank = index_labels(names.tolist(), column.categories) % (len(column.categories) + 1)  # of no category last
         pick = np.argsort(-counts, kind="stable")[:LABELS]
         pick = pick[rank[pick].argsort(kind="stable")]

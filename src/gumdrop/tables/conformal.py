@@ -12,7 +12,6 @@ from gumdrop.likelihoods.conformal import ConformalLevels
 from gumdrop.tables.errors import check_present, listed
 from gumdrop.tables.schema.cells import index_labels, labels_of, quarter_ends
 from gumdrop.tables.schema.columns import CategoryColumn
-from gumdrop.tables.schema.inference import ordered
 from gumdrop.tables.schema.schema import TableSchema
 
 LEAST_ROWS = 50
@@ -81,10 +80,8 @@ def conformal_of(
     for name in by:
         column = _column(name, schema, frame)
         labels, few = list(column.labels(schema, frame)), []
-        spellings = ordered(labels)
-        labels = np.array(spellings, dtype=object)[index_labels(labels, spellings)]
-        for label in sorted(set(labels[known])):
-            rows = known & (labels == label)
+        for label in sorted({each for each, is_known in zip(labels, known, strict=True) if is_known}):
+            rows = known & (np.array(labels, dtype=object) == label)
             if rows.sum() < LEAST_ROWS:
                 few.append(f"{label or '(missing)'} ({rows.sum()})")
                 continue

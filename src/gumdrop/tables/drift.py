@@ -125,7 +125,10 @@ def find_drift(model: TableModel, frame: pd.DataFrame, epistemic: np.ndarray) ->
     pick = evenly(len(frame), MOST_ROWS)
     encoded = model.schema.encode_inputs(frame.iloc[pick])
     counts = tally(model.schema, [column.edges for column in profile.columns], encoded.x, encoded.unknown)
-    chances = [_chance(np.array(was.counts), now) for was, now in zip(profile.columns, counts, strict=True)]
+    chances = [
+        _chance(np.array(was.counts), now) if column.constant is None else 1.0
+        for column, was, now in zip(model.schema.columns, profile.columns, counts, strict=True)
+    ]
     columns = [
         _described(column, was, now, p, encoded)
         for column, was, now, p in zip(model.schema.columns, profile.columns, counts, holm(chances), strict=True)

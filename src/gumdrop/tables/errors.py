@@ -12,8 +12,16 @@ MEND = "Correct it or leave the cell blank"
 """How a note on a number ends that may spoil all that was learned, so that a page can say it first."""
 
 
+ABOVE_THE_HEADER = "remove the lines above the header, such as '# comment'"
+
+
 class TableError(ValueError):
     """A table that cannot be used as asked; the message says which column and what to do."""
+
+
+def is_unnamed(name: str) -> bool:
+    """Return whether a reader called a column so, as it has no name."""
+    return name.startswith("Unnamed: ")
 
 
 def check_unique(names: Sequence[str]) -> None:
@@ -34,6 +42,7 @@ def check_present(columns: Iterable[object], names: Sequence[str]) -> None:
         said = [repr(n) + (f" (did you mean {' or '.join(close[n])}?)" if close[n] else "") for n in absent]
         numbers = all(name.replace(".", "").replace("-", "").isdigit() for name in have)
         hint = "; is its first line, the names of the columns, absent?" if numbers else ""
+        hint = f"; {ABOVE_THE_HEADER}" if have and have[0].startswith("#") else hint
         raise TableError(f"the table has no column {listed(said)}; its columns are: {listed(have)}{hint}")
 
 

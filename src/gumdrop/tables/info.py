@@ -11,7 +11,7 @@ from gumdrop.layers.site import GONE
 from gumdrop.machine.numerals import readable
 from gumdrop.machine.recording import Steps
 from gumdrop.networks.rates import dropout_rates
-from gumdrop.tables.folders import MODEL_FILE, model_folder
+from gumdrop.tables.folders import MODEL_FILE, steady
 from gumdrop.tables.model import TableModel
 from gumdrop.tables.model_file import load_table_model
 from gumdrop.tables.plain import SPARSE
@@ -105,7 +105,10 @@ class TableInfo:
 
 def table_info(folder: Path) -> TableInfo:
     """Gather what is known of a model."""
-    folder = model_folder(folder)
+    return steady(folder, _read)
+
+
+def _read(folder: Path) -> TableInfo:
     model = load_table_model(folder)
     target = model.schema.target
     known = vars(read_results(folder)) if (folder / RESULTS_FILE).is_file() else {}

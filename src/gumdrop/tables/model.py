@@ -133,7 +133,8 @@ class TableModel:
         Returns:
             The columns of `prediction_frame`, the quantiles, and for each row the number of cells that are missing, of
             a category that training did not have, and far outside the numbers of training. The row labels are those of
-            a pandas frame, so that ``frame.join(model.predict(frame))`` puts both side by side.
+            a pandas frame, so that ``frame.join(model.predict(frame))`` puts both side by side. Classes that were
+            integers, numbers or truths in the data frame that was fitted are such again.
 
         Raises:
             TableError: If the table cannot be read or does not fit the schema.
@@ -145,6 +146,8 @@ class TableModel:
         starts = range(0, len(frame), ROWS_OF_A_PART)  # bounds the memory that the draws take
         parts = [model.predict_part(frame.iloc[start : start + ROWS_OF_A_PART], settings)[0] for start in starts]
         predictions = parts[0] if len(parts) == 1 else pd.concat(parts, ignore_index=True)
+        if self.schema.target.labels is not None:
+            predictions["prediction"] = self.schema.target.typed(predictions["prediction"].tolist())
         return predictions.set_axis(table.index) if isinstance(table, pd.DataFrame) else predictions
 
     def predict_part(

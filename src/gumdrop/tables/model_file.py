@@ -20,7 +20,7 @@ from gumdrop.machine.version import VERSION
 from gumdrop.networks.mlp import Activation
 from gumdrop.tables.conformal import Conformal, GroupColumn
 from gumdrop.tables.errors import TableError
-from gumdrop.tables.folders import MODEL_FILE, model_folder
+from gumdrop.tables.folders import MODEL_FILE, steady
 from gumdrop.tables.model import TableModel
 from gumdrop.tables.plain import plain, record
 from gumdrop.tables.profile import Profile
@@ -102,7 +102,10 @@ def load_table_model(folder: str | os.PathLike[str]) -> TableModel:
     Raises:
         TableError: If the folder holds no model, or one that is cut short or of another format.
     """
-    path = model_folder(folder)
+    return steady(folder, _read)
+
+
+def _read(path: Path) -> TableModel:
     try:
         file = record(_Description, _description(path))
         schema = TableSchema.from_json(file.schema)

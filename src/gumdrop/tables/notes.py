@@ -2,28 +2,32 @@
 
 import shlex
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 import pandas as pd
 from torch import Tensor
 
-from gumdrop.machine.numerals import cell
 from gumdrop.tables.cells import drawn_if_missing
-from gumdrop.tables.errors import MEND, MISSING, listed
-from gumdrop.tables.reading.spelling import plain_numbers
-from gumdrop.tables.schema.cells import OTHERS, drop_it, ends_of, is_yes_no, labels_of, numbers_of
+from gumdrop.tables.errors import MISSING, is_unnamed, listed
+from gumdrop.tables.odd_numbers import far_off, time_stamps
+from gumdrop.tables.reading.spelling import plain_numbers, words_around
+from gumdrop.tables.schema.cells import OTHERS, drop_it, ends_of, labels_of, numbers_of, spelled_alike
 from gumdrop.tables.schema.columns import CategoryColumn, Column, MeasuredColumn
 from gumdrop.tables.schema.schema import Encoded, TableSchema
+from gumdrop.tables.schema.texts import FEW_DISTINCT
 
-CODES = frozenset({9.0, 99.0, 999.0, 9999.0, 99999.0, 999999.0})
-"""Often written, with a sign or without, where nothing is known."""
 DRAWN = "drawn from similar training rows"
 
 
 def table_notes(
-    frame: pd.DataFrame, schema: TableSchema, rows: np.ndarray | None = None, padded: Sequence[str] = ()
+    frame: pd.DataFrame,
+    schema: TableSchema,
+    rows: np.ndarray | None = None,
+    padded: Sequence[str] = (),
+    missing: Mapping[str, Sequence[str]] = MappingProxyType({}),
 ) -> list[str]:
     """Say what a reader should know about a training table, whose rows have these numbers in the file, from 1."""
     rows = np.arange(1, len(frame) + 1) if rows is None else rows
@@ -36,40 +40,102 @@ def table_notes(
     elif regression:
         notes = far_off(target.name, numbers_of(target.name, goal), rows)
     else:
-        notes = commonest(target.name, goal)
+        notes = [*commonest(target.name, goal), *_on_spellings(target.name, labels_of(goal), target.classes)]
     flat = _flat(frame, schema)
-    notes += _on_flat(frame, flat)
+    notes += [*_on_missing(schema, missing), *_on_texts(frame, schema), *_on_flat(frame, flat)]
     for column in schema.columns:
-        cells = frame[column.name]
         if column.name in flat:
             continue
-        if isinstance(column, MeasuredColumn) and column.kind == "number":
-            values = plain_numbers(cells)[0]
-            if len(values) > 2 and bool(np.all(np.diff(values) == 1)):
-                notes.append(f"'{column.name}' counts the rows; if it is only their number: {drop_it(column.name)}")
-            if column.name in padded:
-                named = f"if they are names, as postal codes are: `--categories {shlex.quote(column.name)}`"
-                notes.append(f"'{column.name}' has numbers with leading zeros; {named}")
-            notes += far_off(column.name, values, rows)
-        elif isinstance(column, MeasuredColumn) and column.order is not None:
-            cycles = f" and {', '.join(column.parts)}" if column.parts else ""
-            notes.append(f"'{column.name}' is read as dates, {column.order.replace('-', ' ')}: days{cycles}")
-        elif isinstance(column, MeasuredColumn):
-            notes.append(f"'{column.name}' is read as {column.cycle}: a number in order, and a place on the cycle")
-        elif OTHERS in column.categories:
-            notes.append(others_note(column.name, cells, column.categories))
-        elif not is_yes_no(column.categories):
-            folded = pd.Series(column.categories).groupby(lambda i, c=column: c.categories[i].casefold()).agg(list)
-            for alike in folded[folded.map(len) > 1]:
-                words = " and ".join(map(repr, alike))
-                notes.append(f"'{column.name}' has {words}, which count as different; spell them alike if they are not")
+        if isinstance(column, CategoryColumn):
+            notes += [*_on_amounts(column), *_on_categories(column, frame[column.name])]
+        else:
+            notes += _on_measured(column, plain_numbers(frame[column.name])[0], rows, column.name in padded)
     return notes
+
+
+def _on_measured(column: MeasuredColumn, values: np.ndarray, rows: np.ndarray, is_padded: bool) -> list[str]:
+    """Say how numbers and dates are read, and which of them may be something else."""
+    if column.order is not None:
+        cycles = f" and {', '.join(column.parts)}" if column.parts else ""
+        return [f"'{column.name}' is read as dates, {column.order.replace('-', ' ')}: days{cycles}"]
+    if column.cycle is not None:
+        return [f"'{column.name}' is read as {column.cycle}: a number in order, and a place on the cycle"]
+    notes = []
+    if len(values) > 2 and bool(np.all(np.diff(values) == 1)):
+        notes.append(f"'{column.name}' counts the rows; if it is only their number: {drop_it(column.name)}")
+    if is_padded:
+        named = f"if they are names, as postal codes are: `--categories {shlex.quote(column.name)}`"
+        notes.append(f"'{column.name}' has numbers with leading zeros; {named}")
+    return [*notes, *time_stamps(column.name, values), *far_off(column.name, values, rows)]
+
+
+def _on_categories(column: CategoryColumn, cells: pd.Series) -> list[str]:
+    """Say which labels count as one, and which as different."""
+    if OTHERS in column.categories:
+        return [others_note(column.name, cells, column.categories)]
+    return _on_spellings(column.name, labels_of(cells), column.categories)
+
+
+def _on_spellings(name: str, labels: Sequence[str], categories: Sequence[str]) -> list[str]:
+    """Name spellings of one number that were joined, and categories that only their spelling tells apart."""
+    joined = {each for each in labels if each not in categories}
+    sets = spelled_alike(categories), [each for each in spelled_alike(labels) if joined & {*each}]
+    apart, one = ([" and ".join(map(repr, alike)) for alike in each] for each in sets)
+    more = {len(each): f", and {len(each) - 3} more such" for each in (apart, one) if len(each) > 3}
+    notes = []
+    if apart:
+        these = "; ".join(apart[:3]) + more.get(len(apart), "")
+        notes.append(f"'{name}' has {these}, which count as different; spell them alike if they are not")
+    if one:
+        notes.append(
+            f"'{name}' has {'; '.join(one[:3]) + more.get(len(one), '')}, which are one number and count as one"
+        )
+    return notes
+
+
+def _on_missing(schema: TableSchema, missing: Mapping[str, Sequence[str]]) -> list[str]:
+    """Quote the words of categories that count as missing: they may be a category."""
+    categories = [column.name for column in schema.columns if isinstance(column, CategoryColumn)]
+    told = [f"{_quoted(missing[name])} of '{name}'" for name in categories if name in missing]
+    if not told:
+        return []
+    return [
+        f"{listed(told)} count as missing; to keep them as a category, write another word, such as 'not applicable'"
+    ]
+
+
+def _on_texts(frame: pd.DataFrame, schema: TableSchema) -> list[str]:
+    """Say which columns are set aside, as their texts hardly repeat."""
+    notes = []
+    for name in (*schema.identifiers, *schema.texts):
+        texts = frame[name].dropna().astype(str)
+        first = texts.iloc[0] if len(texts.iloc[0]) <= 40 else f"{texts.iloc[0][:37]}..."
+        told = f"{texts.nunique():,} different texts in {len(texts):,} rows, such as {first!r}"
+        how = "group them into fewer categories to learn from them"
+        if name in schema.identifiers:
+            how = "it names the rows in predictions and in the report"
+        if (words := words_around(texts)) and any(" " in text for text in texts):
+            how += f"; if these are amounts, leave {_quoted(words)} out"
+        notes.append(f"'{name}' is no input, as it has {told}: {how}")
+    return notes
+
+
+def _on_amounts(column: CategoryColumn) -> list[str]:
+    """Say that categories may be amounts, with a currency or other words around them."""
+    words = words_around(label for label in column.categories if label not in {MISSING, OTHERS})
+    if not words or len(column.categories) <= FEW_DISTINCT:
+        return []
+    return [f"'{column.name}' reads as words, without an order: if these are amounts, leave {_quoted(words)} out"]
+
+
+def _quoted(words: Sequence[str]) -> str:
+    return " and ".join(map(repr, words))
 
 
 def _flat(frame: pd.DataFrame, schema: TableSchema) -> dict[str, str]:
     """Find the columns that networks see as one value, and that value: float64 may not tell large integers apart."""
     measured = {c.name: c for c in schema.columns if isinstance(c, MeasuredColumn)}
-    flat = {name: column.rounded(column.least) for name, column in measured.items() if column.least == column.most}
+    flat = {name: column.rounded(column.least) for name, column in measured.items() if column.constant is not None}
     rest = (name for name in schema.names if name not in measured)
     return flat | {name: "" for name in rest if frame[name].nunique(dropna=False) == 1}
 
@@ -96,36 +162,6 @@ def commonest(name: str, labels: pd.Series) -> list[str]:
     ]
 
 
-def far_off(name: str, values: np.ndarray, rows: np.ndarray) -> list[str]:
-    """Name the few numbers that are farther from all others than these are from each other, several times over."""
-    rows, values = rows[~np.isnan(values)], values[~np.isnan(values)]
-    distinct, counts = np.unique(values, return_counts=True)
-    most = min(3, len(distinct) - 10)  # the range of fewer others means nothing
-    notes = []
-    for outer, number in ((distinct, counts), (distinct[::-1], counts[::-1])):
-        for k in range(most, 0, -1):
-            end, rest = outer[:k], outer[k:]
-            gap, spread = abs(end[-1] - rest[0]), abs(rest[0] - rest[-1])
-            is_code = k == 1 and abs(end[0]) in CODES and gap > spread / 2
-            # Skewed numbers leave five times the range of all others only by accident.
-            if is_code or (gap > 5 * spread and number[:k].sum() <= max(3, len(values) / 100)):
-                notes.append(
-                    _named(name, values, rows, end, rest, "a code for missing" if is_code else "a typing error")
-                )
-                break
-    return notes
-
-
-def _named(name: str, values: np.ndarray, rows: np.ndarray, end: np.ndarray, rest: np.ndarray, what: str) -> str:
-    at_end = np.isin(values, end)
-    first, others = at_end.argmax(), int(at_end.sum()) - 1
-    more = f" (and {others} more row{'s' if others > 1 else ''} like it)" if others else ""
-    return (
-        f"'{name}' is {cell(values[first])} in row {rows[first]}{more}, and from {cell(rest.min())} to "
-        f"{cell(rest.max())} in all others: {what}? {MEND}"
-    )
-
-
 def others_note(name: str, column: pd.Series, categories: tuple[str, ...]) -> str:
     """Say that the rare labels of a column count as one."""
     counts = Counter(label for label in labels_of(column) if label != MISSING)
@@ -137,18 +173,20 @@ def others_note(name: str, column: pd.Series, categories: tuple[str, ...]) -> st
     )
 
 
-def without_target(num_known: int, num_rows: int, target: str) -> list[str]:
-    """Say how many rows of a table have no target, if some have none."""
+def without_target(num_known: int, num_rows: int, target: str, words: Sequence[str] = ()) -> list[str]:
+    """Say how many rows of a table have no target, if some have none, and which words stand there for none."""
     missing = num_rows - num_known
     if not missing:
         return []
-    return [f"{missing:,} of {num_rows:,} rows have no '{target}' (blank, NA, None and the like) and are left out"]
+    here = f", here {listed(list(map(repr, words)))}" if words else ""
+    what = f"(blank, NA, None and the like{here}) and are left out"
+    return [f"{missing:,} of {num_rows:,} rows have no '{target}' {what}"]
 
 
 def extra_notes(schema: TableSchema, columns: list[str], keep: Sequence[str]) -> list[str]:
     """Say which columns of a table the model has no use for."""
-    known = {*schema.names, schema.target.name, *schema.target.known, *keep}
-    extra = [name for name in columns if name not in known]
+    known = {*schema.names, *schema.identifiers, *schema.texts, schema.target.name, *schema.target.known, *keep}
+    extra = [name for name in columns if name not in known and not is_unnamed(name)]
     more = f" and {len(extra) - 10} more" if len(extra) > 10 else ""
     quoted = ", ".join(f"'{name}'" for name in extra[:10])
     return [f"not used, because training did not have them: {quoted}{more}"] if extra else []
@@ -180,6 +218,9 @@ def encoding_notes(schema: TableSchema, encoded: Encoded, donors: Tensor | None 
         ),
         *notes,
         *_few([_outside_note(columns[name], n) for name, n in encoded.outside.items()], "with values far outside"),
+        *_few(
+            [_changed_note(columns[name], n) for name, n in encoded.changed.items()], "that never varied in training"
+        ),
     ]
 
 
@@ -189,7 +230,9 @@ def _few(notes: list[str], what: str) -> list[str]:
 
 
 def _missing_note(column: Column, count: int, drawn: bool, trains: bool) -> str:
-    if drawn:
+    if column.constant is not None:
+        how = "of no effect, as training had one value"
+    elif drawn:
         how = DRAWN
     elif isinstance(column, CategoryColumn):
         how = (
@@ -205,6 +248,14 @@ def _outside_note(column: MeasuredColumn, count: int) -> str:
     return (
         f"{_counted(count, 'value')} of '{column.name}' {'is' if count == 1 else 'are'} far outside the training range "
         f"({least} to {most}): training had no such value"
+    )
+
+
+def _changed_note(column: Column, count: int) -> str:
+    value = repr(column.categories[0]) if isinstance(column, CategoryColumn) else column.axis.words(column.least)
+    return (
+        f"'{column.name}' was {value} in all rows of training and is another in {_counted(count, 'row')}: that has no "
+        "effect on predictions"
     )
 
 

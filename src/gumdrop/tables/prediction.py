@@ -1,6 +1,7 @@
 """Predict the rows of a table with a model from a folder, tell what was odd in them, and write them."""
 
 import contextlib
+import csv
 import dataclasses
 import functools
 import gzip
@@ -22,7 +23,8 @@ from gumdrop.tables.errors import STDIN, TableError, check_present
 from gumdrop.tables.fitting.settings import PredictionSettings
 from gumdrop.tables.model import ROWS_OF_A_PART, TableModel
 from gumdrop.tables.notes import encoding_notes, extra_notes, without_target
-from gumdrop.tables.reading.table import read_commas, read_table
+from gumdrop.tables.reading.frame import read_texts
+from gumdrop.tables.reading.table import read_table
 from gumdrop.tables.schema.schema import Encoded
 from gumdrop.tables.scoring import Evaluation, evaluate, known_target
 from gumdrop.tables.streams.pieces import TableStream
@@ -60,17 +62,19 @@ def predict_frame(
     frame: pd.DataFrame,
     settings: PredictionSettings = SETTINGS,
     *,
+    spelled: pd.DataFrame | None = None,
     most_scored: int = 2000,
 ) -> Predicted:
     """Predict a table, and score some rows whose target is known: the CRPS takes the square of the draws for each."""
     check_present(frame.columns, settings.keep)
+    beside = frame if spelled is None else spelled
     starts = range(0, len(frame), ROWS_OF_A_PART)  # bounds the memory that the draws take
     scored, unscored = _rows_to_score(model, frame, most_scored)
     parts = []
     kept: list[Any] = []
     for start in starts:
         part = frame.iloc[start : start + ROWS_OF_A_PART]
-        predicted, encoded, prediction = _predict_part(model, part, settings)
+        predicted, encoded, prediction = _predict_part(model, part, beside.iloc[start : start + len(part)], settings)
         parts.append((predicted, encoded))
         here = scored[(scored >= start) & (scored < start + len(part))] - start
         kept += [prediction.rows(torch.from_numpy(here))] if len(here) else []
@@ -122,15 +126,17 @@ def predict_stream(
     """Predict a table that does not fit into memory."""
     from tqdm.auto import tqdm
 
-    names = list(dict.fromkeys([*model.schema.names, *model.grouped_by, *settings.keep]))
+    kept = [*model.schema.carried(stream.names), *settings.keep]
+    names = list(dict.fromkeys([*model.schema.names, *model.grouped_by, *kept]))
     check_present(stream.names, names)
     whole, columns = None, None
     with tqdm(total=stream.num_rows, unit="row", unit_scale=True, disable=None if progress else True) as bar:
         for piece in stream.pieces:
-            for _, frame in stream.read(piece, names):
-                frame = read_commas(frame, model.reading["known"])
-                kept = frame.astype({name: stream.dtype(name) for name in settings.keep})
-                part, encoded, _ = _predict_part(model, kept, settings)
+            as_written = stream.read(piece, kept or names[:1], as_written=True)
+            for (_, frame), (_, beside) in zip(stream.read(piece, names), as_written, strict=True):
+                frame, _ = read_texts(frame, **model.reading)
+                beside = beside.astype({name: stream.dtype(name) for name in kept})
+                part, encoded, _ = _predict_part(model, frame, beside, settings)
                 part.insert(0, "row", frame.index + 1)
                 write(part)
                 whole, columns = encoded if whole is None else _joined(whole, encoded), part[:0]
@@ -145,26 +151,30 @@ def predict_stream(
 
 
 def _predict_part(
-    model: TableModel, frame: pd.DataFrame, settings: PredictionSettings
+    model: TableModel, frame: pd.DataFrame, beside: pd.DataFrame, settings: PredictionSettings
 ) -> tuple[pd.DataFrame, Encoded, Prediction]:
-    """Predict a few rows; what is odd in them comes without the encoded rows, which nobody needs any more."""
+    """Predict a few rows, behind identifiers and columns to keep of the frame beside; what is odd comes without."""
     predictions, rows, prediction = model.predict_part(frame, settings)
-    if both := [name for name in ("row", *predictions.columns) if name in settings.keep]:
+    own = ["row", *predictions.columns]
+    if both := [name for name in own if name in settings.keep]:
         raise TableError(f"column {both[0]!r} cannot be kept, because a column of the predictions has this name")
-    for position, name in enumerate(dict.fromkeys(settings.keep)):
-        predictions.insert(position, name, frame[name].array)
+    identifiers = [name for name in model.schema.carried(beside.columns) if name not in own]
+    for position, name in enumerate(dict.fromkeys([*identifiers, *settings.keep])):
+        predictions.insert(position, name, beside[name].array)
     counts = dataclasses.replace(rows, x=rows.x[:0], odd_cells={}, unknown=rows.unknown[:0])
     return predictions, counts, prediction
 
 
 def _joined(one: Encoded, other: Encoded) -> Encoded:
     """The counts of two parts of a table together."""
-    missing, outside = Counter(one.missing) + Counter(other.missing), Counter(one.outside) + Counter(other.outside)
+    missing, outside, changed = (
+        Counter(getattr(one, kind)) + Counter(getattr(other, kind)) for kind in ("missing", "outside", "changed")
+    )
     unseen: dict[str, dict[str, int]] = {
         name: Counter(one.unseen.get(name, {})) + Counter(other.unseen.get(name, {}))
         for name in one.unseen | other.unseen
     }
-    return Encoded(one.x, unseen, missing, outside, one.odd_cells, one.unknown)
+    return Encoded(one.x, unseen, missing, outside, changed, one.odd_cells, one.unknown)
 
 
 Write = Callable[[pd.DataFrame], None]
@@ -191,7 +201,10 @@ def _csv(write: Callable[[str], object]) -> Write:
 
     def write_rows(frame: pd.DataFrame) -> None:
         nonlocal header
-        write(frame.to_csv(index=False, header=header, lineterminator="\n"))
+        texts = frame.select_dtypes(["object", "string"])
+        has_returns = any(texts[name].astype(str).str.contains("\r", regex=False).any() for name in texts)
+        how: dict[str, Any] = {"quoting": csv.QUOTE_NONNUMERIC} if has_returns else {}  # else these have no quotes
+        write(frame.to_csv(index=False, header=header, lineterminator="\n", **how))
         header = False
 
     return write_rows

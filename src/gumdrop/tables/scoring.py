@@ -103,7 +103,8 @@ def _finite(values: Tensor) -> list[float | None]:
 
 def _uncertain_rows(model: TableModel, tested: pd.DataFrame, inputs: pd.DataFrame) -> UncertainRows:
     """The test rows of the largest epistemic uncertainty, with their inputs."""
-    names, measure = model.schema.names, tested[model.task.epistemic].to_numpy()
+    names = [*model.schema.carried(inputs.columns), *model.schema.names]
+    measure = tested[model.task.epistemic].to_numpy()
     rows = []
     for i in np.argsort(-measure, kind="stable")[:10]:
         predicted, interval = model.task.words(tested.iloc[i])

@@ -10,7 +10,10 @@ from gumdrop.likelihoods import Lengthscale, Likelihood
 from gumdrop.networks.rates import Groups, parameter_groups
 from gumdrop.objective.kl import kl_divergence
 from gumdrop.prediction.drawing import draw
+from gumdrop.prediction.inputs import tensor_of
 from gumdrop.training.epochs import mean_rates
+
+WAY_OUT = "wrap it in a module that returns the tensor, or train one model at a time with `fit` and its `output`"
 
 
 class InTurn(nn.Module):
@@ -27,7 +30,7 @@ class InTurn(nn.Module):
         self.zero_grad()
         terms = []
         for model, inputs, targets, count in zip(self.models, x, y, num_data, strict=True):
-            nll = likelihood.nll(model(inputs), targets).mean()
+            nll = likelihood.nll(tensor_of(model(inputs), None, WAY_OUT), targets).mean()
             kl = kl_divergence(model, num_data=count, lengthscale=lengthscale)
             (nll + kl / count).backward()
             terms.append(torch.stack([nll.detach(), kl.detach()]))

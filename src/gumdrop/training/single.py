@@ -19,7 +19,8 @@ from gumdrop.machine.threads import limited_threads, threads_for
 from gumdrop.networks.rates import parameter_groups
 from gumdrop.objective.elbo import negative_elbo
 from gumdrop.prediction.drawing import draw
-from gumdrop.prediction.draws import drawn
+from gumdrop.prediction.draws import Output, drawn
+from gumdrop.prediction.inputs import Arguments, tensor_of
 from gumdrop.training.checkpoints import checksum
 from gumdrop.training.data import Data, Prepared, batches_of, check_data, deals_itself, prepared, set_epoch, tensors_of
 from gumdrop.training.epochs import Learner, adamw, epoch_seed, mean_rates, run_epochs
@@ -45,6 +46,7 @@ def fit(
     likelihood: str | Likelihood | Callable[[Tensor, Tensor], Tensor],
     validation: Data | None = None,
     num_data: int | None = None,
+    output: Output = None,
     checkpoint: str | os.PathLike[str] | None = None,
     progress: Show = False,
     measure: Callable[[nn.Module, int], Mapping[str, float]] | None = None,
@@ -71,6 +73,7 @@ def fit(
             output and target that gives the negative log likelihood of each example, in nats, shape (N,).
         validation: Held-out inputs and targets, or a loader of them, which the model is not trained on.
         num_data: Size of the training set; the number of rows of ``train`` if None.
+        output: Takes the output tensor out of what the model returns, as in ``output=lambda result: result.logits``.
         checkpoint: File to continue from if it exists, and to keep the state of the run in. It is written whole
             or not at all.
         progress: Show a progress bar; a text stands in front of it.
@@ -85,8 +88,8 @@ def fit(
     Raises:
         ValueError: If an argument is outside its range, data are not finite or rows do not match, or the loss
             stops being finite.
-        TypeError: If ``train`` or ``validation`` is neither a pair of inputs and targets nor a loader, or a setting
-            has another name.
+        TypeError: If ``train`` or ``validation`` is neither a pair of inputs and targets nor a loader, a setting has
+            another name, or the model does not return a tensor and ``output`` is None.
         CheckpointError: If ``checkpoint`` is cut short, of another version, or of a run with other settings.
 
     Example:
@@ -98,14 +101,12 @@ def fit(
     """
     nll_of, choices = likelihood_of(likelihood), chosen(settings, changes)
     size = check_data(train, "train", nll_of)
-    noise = _noise_to_follow(validation, model, nll_of, choices)
-    num_data = _counted(num_data, size, choices.batch_size)
+    noise, num_data = _noise_to_follow(validation, model, nll_of, choices), _counted(num_data, size, choices.batch_size)
     data = [] if checkpoint is None else [*tensors_of(train), *tensors_of(validation)]
     run = choices.identity(nll_of) | {"num_data": num_data, "data": checksum(*data), "dropout": _dropout_of(model)}
     groups = parameter_groups(model, weight_decay=choices.weight_decay, rate_lr=choices.largest_rate_lr)
     group, optimizer = process_group(), adamw(groups, choices, device_of(model))
-    steps = group.maximum(len(train)) if isinstance(train, DataLoader) else math.ceil(size / choices.batch_size)
-    steps *= choices.epochs
+    steps = choices.epochs * _num_batches(train, size, choices.batch_size, group)
     state = TrainingState(model, optimizer, steps=steps, settings=run, checkpoint=checkpoint, group=group)
     threads = threads_for([model], choices.batch_size) if _is_of_rows(train) else None
     with limited_threads(threads), state.keep_best(), without_gradient([] if noise is None else [noise]):
@@ -116,6 +117,7 @@ def fit(
             held_out=None if validation is None else prepared(validation),
             likelihood=nll_of,
             noise=noise,
+            output=output,
             num_data=num_data,
             settings=choices,
             group=group,
@@ -129,6 +131,11 @@ def fit(
 def _dropout_of(model: nn.Module) -> list[list[float | bool]]:
     """What does not change of the dropout of a model while it is trained, nor when it is first run."""
     return [[site.strength, site.temperature, site.is_fixed] for site in sites_of(model)]
+
+
+def _num_batches(data: Data, size: int, batch_size: int, group: ProcessGroup) -> int:
+    """Count the batches of an epoch, of the process with the most of them."""
+    return group.maximum(len(data)) if isinstance(data, DataLoader) else math.ceil(size / batch_size)
 
 
 def _counted(num_data: int | None, size: int, batch_size: int) -> int:
@@ -175,6 +182,7 @@ class _Single(Learner):
     likelihood: Likelihood
     noise: Tensor | None
     """Log variance that follows the residuals of the held-out data."""
+    output: Output = None
     num_data: int
     settings: TrainingSettings
     group: ProcessGroup
@@ -208,7 +216,7 @@ class _Single(Learner):
                 x, y = x[mine].to(device), sent(y[mine], device)
                 if not len(x):
                     continue
-                draws = torch.cat(list(drawn(model, x, num_samples, seed, 4096, None, has_parts=False)))
+                draws = torch.cat(list(drawn(model, x, num_samples, seed, 4096, self.output, has_parts=False)))
                 nll = torch.stack([self.likelihood.nll(output, y) for output in draws])
                 nll_of_rows = math.log(num_samples) - torch.logsumexp(-nll, dim=0)
                 total += torch.stack([nll_of_rows.sum().to(total.dtype), total.new_full((), len(x))])
@@ -231,13 +239,27 @@ class _Single(Learner):
             is_last = i == len(shard.micro_batches)
             with _unsynchronised(self.network, not is_last):
                 with torch.autocast(device.type, autocast, enabled=autocast is not None):
-                    output = x.to(device).call(self.network)
+                    output = self._output(x.to(device))
                 values = self.likelihood.nll(output, sent(y, device))
                 prior = self.likelihood.prior(self.settings.lengthscale)
                 nll = values.sum() * (counted > 0)
                 loss = negative_elbo(nll / share, self.model, num_data=self.num_data, lengthscale=prior)
                 totals += torch.stack([nll.detach(), loss.kl.detach() * counted])
                 yield loss.total if is_last else loss.nll
+
+    def _output(self, x: Arguments) -> Tensor:
+        """Call the network, and take the tensor out of what it returns."""
+        try:
+            result = x.call(self.network)
+        except ValueError as error:
+            if len(x) > 1 or "more than 1 value per channel" not in str(error):
+                raise
+            raise ValueError(
+                "a batch of one row cannot be normalised by the batch normalisation of `model`: choose `batch_size=` "
+                "(of a loader also `drop_last=True`), `accumulate` and the number of processes so that each part of a "
+                "batch has at least 2 rows"
+            ) from error
+        return tensor_of(result, self.output)
 
     def _follow(self, log_variance: Tensor, steps: int) -> None:
         """Let the noise follow the residuals of drawn functions on some held-out rows."""
@@ -246,7 +268,7 @@ class _Single(Learner):
         rows = torch.randperm(len(x))[:MOST_NOISE_ROWS]
         function = draw(self.model, seed=int(torch.randint(2**31, ())), fresh=True, shared=False)
         with torch.no_grad():
-            output = x[rows].to(log_variance.device).call(function)
+            output = tensor_of(x[rows].to(log_variance.device).call(function), self.output)
             follow_residuals(log_variance, output, y[sent(rows, y.device)], steps, self.likelihood)
         log_variance.copy_(self.group.sum(log_variance) / self.group.world_size)
 

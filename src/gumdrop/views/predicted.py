@@ -33,7 +33,7 @@ def write_predictions(model: TableModel, predicted: Predicted, table: pd.DataFra
     """Write predictions as a page."""
     target, frame = model.schema.target, predicted.frame
     share, view = {"regression": _numbers, "classification": _classes}[target.task](model, frame)
-    columns = [*model.schema.names, *([target.name] if target.name in table else [])]
+    columns = [*model.schema.carried(table), *model.schema.names, *([target.name] if target.name in table else [])]
     measure = frame[model.task.epistemic].to_numpy(dtype=float)
     odd = frame[list(ODD.values())].sum(axis=1)
     rows = [
@@ -138,7 +138,8 @@ def write_evaluation(
     ]
     worst = np.argsort(-surprise, kind="stable")[:MOST].tolist()
     view |= {"rows": [(int(rows[i]), *_row(model, table.iloc[i], predicted.frame.iloc[i], words[i])) for i in worst]}
-    view |= {"target": target.name, "name": name, "columns": model.schema.names, "predicted": predicted}
+    columns = [*model.schema.carried(table), *model.schema.names]
+    view |= {"target": target.name, "name": name, "columns": columns, "predicted": predicted}
     write(path, "evaluate.html.j2", **view, fitted=fitted, scores=scores, shown=tiles)
 
 
@@ -146,7 +147,8 @@ def _row(model: TableModel, cells: pd.Series, predicted: pd.Series, surprise: st
     """A row of the table as the page shows it: what was observed and predicted, how far that is off, the inputs."""
     known = cells[model.schema.target.name]
     observed = readable(float(known)) if isinstance(known, Real) else shown(known)
-    return observed, *model.task.words(predicted), surprise, [shown(value) for value in cells[model.schema.names]]
+    inputs = [shown(cells[name]) for name in (*model.schema.carried(cells.index), *model.schema.names)]
+    return observed, *model.task.words(predicted), surprise, inputs
 
 
 def _observed(model: TableModel, table: pd.DataFrame) -> np.ndarray:

@@ -85,7 +85,7 @@ class LearnedTemperature(nn.Module):
         return output
 
     def _factor(self, site: ConcreteDropout, x: Tensor) -> Tensor:
-        noise = site.fresh_noise(site.rows_of(x), x.device)
+        noise = site.fresh_noise(site.rows_of(x))
         decision = (torch.logit(noise, eps=1e-7) - site.p_logit) / self.temperature
         return torch.exp(F.logsigmoid(decision) + F.softplus(site.p_logit))
 

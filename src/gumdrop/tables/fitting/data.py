@@ -4,6 +4,7 @@ import dataclasses
 import os
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, cast
 
 import numpy as np
 import pandas as pd
@@ -32,8 +33,8 @@ from gumdrop.tables.reading.declared import Reading
 from gumdrop.tables.reading.table import Table, name_of, read_table
 from gumdrop.tables.results import TableFacts
 from gumdrop.tables.schema.cells import with_ends
-from gumdrop.tables.schema.inference import infer_schema, with_statistics
-from gumdrop.tables.schema.schema import TableSchema
+from gumdrop.tables.schema.inference import infer_schema, is_class, is_words, with_statistics
+from gumdrop.tables.schema.schema import LABELS, Labels, TableSchema, Target
 from gumdrop.tables.streams.rows import StreamedTable, open_stream
 from gumdrop.tables.task import task_of
 
@@ -71,6 +72,12 @@ class TableData:
     groups."""
     streamed: StreamedTable | None
     """The rows that train, of a table that is read in pieces."""
+
+    @property
+    def left_out(self) -> list[str]:
+        """Which note says that rows are left out whose target is a word for missing, if some are."""
+        name = self.schema.target.name
+        return _left_out(self.table, name) if _words_for_none(self.table, name) else []
 
     @property
     def num_rows(self) -> int:
@@ -131,14 +138,14 @@ class TableData:
 def read_data(path: object, target: str, reading: Reading, settings: FitSettings) -> TableData:
     """Read a table, split and encode it."""
     if not settings.stream:
-        return split_and_encode(
-            path, read_table(path, decimal=reading.decimal, words=reading.categories), target, reading, settings
-        )
+        table = read_table(path, decimal=reading.decimal, words=reading.categories, spelled=[target])
+        return split_and_encode(path, table, target, reading, settings)
     if reading.known:
         raise TableError("`stream` does not read targets that are known in part: leave `stream` away, or take a sample")
     if not isinstance(path, str | os.PathLike):
         raise TableError("`stream` reads files in pieces, and a data frame is in memory already: leave `stream` away")
-    streamed = open_stream(Path(path), target, drop=reading.drop, categories=reading.categories, seed=settings.seed)
+    said: dict[str, Any] = {"drop": reading.drop, "categories": reading.categories, "decimal": reading.decimal}
+    streamed = open_stream(Path(path), target, **said, seed=settings.seed)
     return split_and_encode(path, streamed.table, target, reading, settings, streamed)
 
 
@@ -151,19 +158,20 @@ def split_and_encode(
     streamed: StreamedTable | None = None,
 ) -> TableData:
     """Split and encode rows of a table."""
+    table, reading = _with_labels(table, target, reading)
     table = dataclasses.replace(table, frame=with_ends(table.frame, target, reading.known))
     frame, known = _with_target(table.frame, target)
     rows = (np.arange(len(known)) if streamed is None else streamed.survey.rows)[known] + 1
     column = None if settings.split_by is None else split_column(frame, rows, target, settings, reading.dates)
     if column is not None and column.kind == "groups":
         reading = dataclasses.replace(reading, drop=(*reading.drop, column.name))
-    whole = dataclasses.replace(infer_schema(frame, target, reading), decimal=table.decimal, marks=table.marks)
+    whole = _whole_schema(frame, table, target, reading)
     other = None if settings.test is None else read_own_test(settings.test, whole)
     parts = _parts(frame, whole, column, other, settings)
-    notes = [*table.notes, *without_target(int(known.sum()), len(known), target), *check_parts(parts, whole, frame)]
+    notes = [*table.notes, *_left_out(table, target), *check_parts(parts, whole, frame)]
     schema = with_statistics(whole, frame.iloc[parts.train]) if streamed is None else streamed.survey.exact(whole)
     encoded = schema.encode_inputs(frame)
-    notes += table_notes(frame, whole, rows, table.padded)
+    notes += table_notes(frame, whole, rows, table.padded, table.missing)
     notes += [*encoding_notes(schema, encoded), *advice(whole, settings, column)]
     notes, x, unknown = notes + task_of(schema.target).notes, encoded.x, encoded.unknown
     if other is not None:
@@ -183,6 +191,47 @@ def split_and_encode(
         streamed=streamed,
         **vars(parts),
     )
+
+
+def _with_labels(table: Table, target: str, reading: Reading) -> tuple[Table, Reading]:
+    """Take the cells of a target that is a class as they are spelled, and numbers among them for classes as well."""
+    cells = table.frame.get(target)
+    if cells is None or reading.known or not is_class(cells, reading.task):
+        return table, reading
+    is_named = reading.task is None and is_words(cells)
+    return table.with_labels(target), reading if is_named else dataclasses.replace(reading, task="classification")
+
+
+def _whole_schema(frame: pd.DataFrame, table: Table, target: str, reading: Reading) -> TableSchema:
+    """Infer the schema of all rows."""
+    schema = infer_schema(frame, target, reading)
+    goal = dataclasses.replace(schema.target, labels=_type_of_labels(table, schema.target))
+    return dataclasses.replace(schema, target=goal, decimal=table.decimal, marks=table.marks)
+
+
+def _type_of_labels(table: Table, target: Target) -> Labels | None:
+    """Find what the classes are in the table, where they are no texts."""
+    cells = table.spelled.get(target.name)
+    if cells is None or not target.classes:
+        return None
+    held = cells.cat.categories if isinstance(cells.dtype, pd.CategoricalDtype) else cells
+    kind = pd.api.types.infer_dtype(held, skipna=True)
+    return cast(Labels, kind) if kind in LABELS else None
+
+
+def _left_out(table: Table, target: str) -> list[str]:
+    """Say how many rows have no target, and the words that stand there for none."""
+    cells = table.frame[target]
+    return without_target(int(cells.count()), len(cells), target, _words_for_none(table, target))
+
+
+def _words_for_none(table: Table, target: str) -> list[str]:
+    """Texts that the target has in rows where it is not known."""
+    cells = table.spelled.get(target)
+    if cells is None:
+        return []
+    words = cells[table.frame[target].isna()].dropna().astype(str).str.strip()
+    return [*words[words != ""].unique()]
 
 
 def _with_target(frame: pd.DataFrame, target: str) -> tuple[pd.DataFrame, np.ndarray]:

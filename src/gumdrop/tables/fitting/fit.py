@@ -4,6 +4,7 @@ import contextlib
 import os
 import tempfile
 import time
+import warnings
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -29,10 +30,11 @@ from gumdrop.tables.info import named_rates, rates_in_words
 from gumdrop.tables.model import TableModel
 from gumdrop.tables.model_file import save_model
 from gumdrop.tables.plain import plain
+from gumdrop.tables.prediction import written_table
 from gumdrop.tables.profile import Profile, column_profiles
-from gumdrop.tables.reading.declared import Reading, as_declared
+from gumdrop.tables.reading.declared import Reading, as_declared, column_name
+from gumdrop.tables.reading.frame import declared_categories
 from gumdrop.tables.reading.spelling import plain_numbers
-from gumdrop.tables.reading.table import declared_categories
 from gumdrop.tables.results import FitResults, Stopped, TargetFacts, write_results
 from gumdrop.tables.scoring import OURS, mean_record, test_part
 from gumdrop.tables.task import Cut, Prediction
@@ -45,14 +47,14 @@ READING, SETTINGS = Reading(), FitSettings()
 
 def fit_table(
     table: object,
-    target: str,
+    target: str | int,
     out: str | os.PathLike[str] | None = None,
     *,
     reading: Reading = READING,
     settings: FitSettings = SETTINGS,
     overwrite: bool = False,
     progress: bool = False,
-    notify: Callable[[str], object] = lambda note: None,
+    notify: Callable[[str], object] | None = None,
     finish: Callable[[FitResults, Path], object] = lambda results, folder: None,
 ) -> TableModel:
     """Fit a table and leave a folder: model, test predictions, results, and the choices to repeat it.
@@ -66,13 +68,14 @@ def fit_table(
 
     Args:
         table: CSV or Parquet file, ``-`` for standard input, or a data frame, see `gumdrop.tables.read_table`.
-        target: Column to predict.
+        target: Column to predict; of a frame whose columns are integers, an integer.
         out: Folder to make; None keeps nothing but the model that is returned, and trains none to compare with.
         reading: What the columns are, where the table does not tell.
         settings: Choices of network, training and split.
         overwrite: Replace ``out`` if it exists.
         progress: Show a progress bar.
-        notify: Called with a sentence for each thing that the reader should know.
+        notify: Called with a sentence for each thing that the reader should know; None for a warning alone where rows
+            are left out whose target is a word for missing.
         finish: Called with the results and the folder when all else is in it, before it becomes ``out``; to write a
             page into it.
 
@@ -81,27 +84,26 @@ def fit_table(
 
     Raises:
         TableError: If the table cannot be used, ``out`` exists, or another fit is at work on it.
-        TypeError: If ``table`` is neither a file nor a table.
+        TypeError: If ``table`` is neither a file nor a table, or ``target`` no name.
         KeyboardInterrupt: If the run was interrupted before there was anything to keep.
         OSError: If the disk is full; what was trained is kept, and the same call goes on from there.
     """
-    group, started = with_long_timeout(process_group()), time.monotonic()
-    if not group.is_first:
-        progress, notify = False, lambda note: None
+    group, started, target = with_long_timeout(process_group()), time.monotonic(), column_name(target, "target")
+    tell = notify if notify is not None and group.is_first else _in_silence
     with contextlib.ExitStack() as stack:
         path = Path(f"{stack.enter_context(tempfile.TemporaryDirectory())}/model" if out is None else out)
         settings = replace(settings, compare=settings.compare and out is not None)
         full = f"the disk is full: {path} is as it was, and {path}.partial keeps what was trained"
         stack.enter_context(saying_that_the_disk_is_full(f"{full}; make room and try again"))
-        partial = group.from_first(lambda: stack.enter_context(held_folder(path, overwrite=overwrite, notify=notify)))
+        partial = group.from_first(lambda: stack.enter_context(held_folder(path, overwrite=overwrite, notify=tell)))
         reading = as_declared(reading, declared_categories(table), target)
         data = read_data(table, target, reading, settings)
         _check_conformal(data, settings)
-        _announce(data, reading, notify)
+        _announce(data, reading, tell, is_heard=notify is not None)
         if overwrite:
             group.from_first(lambda: forget_training(partial))
-        with shared_bar(progress, _weights(data, settings)) as part:
-            trained, twins, stopped = _trained(data, settings, partial, part, notify)
+        with shared_bar(progress and group.is_first, _weights(data, settings)) as part:
+            trained, twins, stopped = _trained(data, settings, partial, part, tell)
             trained, notes = _on_levels(data, settings, trained)
             part(TESTING)
             if group.is_first:
@@ -112,8 +114,12 @@ def fit_table(
                 finish(results, partial / NEW)
                 put_in_place(partial, path, overwrite=overwrite, keep_checkpoints=stopped is not None)
         for note in notes:
-            notify(note)
+            tell(note)
     return model if group.is_first else trained.model
+
+
+def _in_silence(note: str) -> None:
+    """Say nothing."""
 
 
 def _weights(data: TableData, settings: FitSettings) -> dict[str, float]:
@@ -151,16 +157,17 @@ def _write_rest(
         names = ("batch_size",) if settings.hidden is None and data.streamed is None else ("epochs", "batch_size")
         decided: dict[str, Any] = {name: results.settings[name] for name in names}
         settings = replace(settings, **decided)
-    path = os.fspath(table) if isinstance(table, str | os.PathLike) else None
+    path = os.fspath(table) if isinstance(table, str | os.PathLike) and not Path(table).is_fifo() else None
     again = f"{'TABLE.csv ' if path is None else ''}--config {CONFIG_FILE}"
     comments = [f"gumdrop {VERSION}; to repeat this run:  gumdrop fit {again} --out NEW_FOLDER"]
-    what = "it was a data frame with" if path is None else "its file"
-    comments += [f"the table had {data.num_rows} rows, and {what} the SHA-256 {data.table.sha256}"]
+    comments += [f"the table, {data.name}, had {data.num_rows} rows and the SHA-256 {data.table.sha256}"]
     text = config_text(path, data.schema.target.name, reading, settings, comments=comments)
     (partial / CONFIG_FILE).write_text(text, encoding="utf-8")
 
 
-def _announce(data: TableData, reading: Reading, notify: Callable[[str], object]) -> None:
+def _announce(data: TableData, reading: Reading, notify: Callable[[str], object], is_heard: bool) -> None:
+    if data.left_out and not is_heard:
+        warnings.warn(data.left_out[0], stacklevel=3)
     for note in data.notes:
         notify(note)
     target = data.schema.target
@@ -274,7 +281,10 @@ def _write_predictions(data: TableData, model: TableModel, prediction: Predictio
     tested = model.prediction_frame(prediction)
     tested.insert(0, "row", data.rows[data.test])
     observed = model.task.written(data.frame.iloc[data.test][data.schema.target.name])
-    for position, (name, values) in enumerate(observed.items(), 1):
-        tested.insert(position, name, values)
-    tested.to_csv(path / "predictions.csv", index=False)
+    names = [name for name in data.schema.identifiers if name not in {*observed, *tested}]
+    beside = {**data.frame.iloc[data.test][names], **observed}
+    for position, (name, values) in enumerate(beside.items(), 1):
+        tested.insert(position, name, np.asarray(values))
+    with written_table(path / "predictions.csv") as write:
+        write(tested)
     return tested

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from filelock import FileLock, Timeout
 
-from gumdrop.machine.files import followed
+from gumdrop.machine.files import check_name, followed, sync
 from gumdrop.tables.errors import TableError
 from gumdrop.tables.fitting.settings import CONFIG_FILE
 from gumdrop.tables.folders import MODEL_FILE, NEW, OLD, working_folder
@@ -59,9 +59,8 @@ def held_folder(out: str | os.PathLike[str], *, overwrite: bool, notify: Callabl
 def put_in_place(work: Path, out: str | os.PathLike[str], *, overwrite: bool, keep_checkpoints: bool) -> None:
     """Make a whole folder visible; checkpoints of a stopped run stay where the next looks for them."""
     final = followed(out)
-    for path in (work / NEW).iterdir():  # on the disk before its name is
-        with path.open("rb") as file:
-            os.fsync(file.fileno())
+    for path in (*(work / NEW).iterdir(), work / NEW):  # on the disk before its name is
+        sync(path)
     try:
         _check_free(work, final, overwrite)
         _refuse_strange(work / NEW)
@@ -70,6 +69,8 @@ def put_in_place(work: Path, out: str | os.PathLike[str], *, overwrite: bool, ke
     if final.exists():
         final.rename(work / OLD)
     (work / NEW).rename(final)
+    for folder in (work, final.parent):
+        sync(folder)
     _remove(work / OLD)
     if not keep_checkpoints:
         forget_training(work)
@@ -129,6 +130,7 @@ def _mend(work: Path, final: Path, notify: Callable[[str], object]) -> None:
 
 def _check_place(final: Path) -> None:
     """Refuse what cannot be a folder that a fit makes."""
+    check_name(final)
     if not final.name:
         raise TableError(f"--out must name a new folder, got {str(final)!r}")
     if not final.parent.is_dir():

@@ -8,7 +8,7 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from gumdrop.tables.reading.declared import Reading
+from gumdrop.tables.reading.declared import Reading, with_names
 
 if TYPE_CHECKING:
     from gumdrop.ensembles import EnsembleSettings
@@ -82,6 +82,7 @@ class FitSettings:
 
     def __post_init__(self) -> None:
         """Check the ranges."""
+        with_names(self, ("conformal_by",), ("split_by",))
         for name in ("coverage", "test_fraction"):
             check_probability(name, getattr(self, name))
         for name, (least, most) in RANGES.items():
@@ -138,6 +139,7 @@ class PredictionSettings:
 
     def __post_init__(self) -> None:
         """Check the probabilities."""
+        with_names(self, ("keep",))
         if self.coverage is not None:
             check_probability("coverage", self.coverage)
         for quantile in self.quantiles:

@@ -2,7 +2,40 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
+from numbers import Integral
+from typing import Any, Literal
+
+
+def column_name(name: object, argument: str) -> str:
+    """Return the name of a column as tables have it; frames may have integers for names.
+
+    Raises:
+        TypeError: If it is neither a text nor an integer.
+
+    Example:
+        >>> column_name("price", "target"), column_name(2, "target")
+        ('price', '2')
+    """
+    if not isinstance(name, str | Integral) or isinstance(name, bool):
+        raise TypeError(f"`{argument}` must be the name of a column, or its integer, got {_of_type(name)}")
+    return str(name)
+
+
+def with_names(record: object, several: Sequence[str], single: Sequence[str] = ()) -> None:
+    """Take the names of columns in fields of a frozen record as tables have them; one name is as good as a list."""
+    values: dict[str, Any] = {name: getattr(record, name) for name in (*several, *single)}
+    for field in several:
+        names = (values[field],) if isinstance(values[field], str) else values[field]
+        if not isinstance(names, list | tuple):
+            raise TypeError(f"`{field}` must be a tuple with names of columns, got {_of_type(names)}")
+        values[field] = tuple(column_name(name, field) for name in names)
+    values |= {field: column_name(values[field], field) for field in single if values[field] is not None}
+    for field, value in values.items():
+        object.__setattr__(record, field, value)
+
+
+def _of_type(value: object) -> str:
+    return "None" if value is None else f"{value!r}" if isinstance(value, bool | int) else f"a {type(value).__name__}"
 
 
 @dataclass(frozen=True)
@@ -34,6 +67,7 @@ class Reading:
 
     def __post_init__(self) -> None:
         """Check that one thing tells what is known of the target."""
+        with_names(self, ("drop", "categories"), ("event", "lower", "upper"))
         if self.task not in {None, "regression", "classification"}:
             raise ValueError(f'`task` must be "regression" or "classification", got {self.task!r}')
         if (self.lower is None) != (self.upper is None):

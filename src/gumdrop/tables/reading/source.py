@@ -5,13 +5,15 @@ import csv
 import gzip
 import hashlib
 import io
+import os
 import re
 import zlib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, TextIO
 
-from gumdrop.tables.errors import STDIN, TableError, check_present, listed
+from gumdrop.machine.files import check_name
+from gumdrop.tables.errors import STDIN, TableError, check_present, is_unnamed, listed
 
 GZIP, PARQUET, ZIP = b"\x1f\x8b", b"PAR1", b"PK\x03\x04"
 """How files of these kinds begin."""
@@ -43,10 +45,16 @@ def sha256(source: Path | bytes) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
+def is_pipe(path: str | os.PathLike[str]) -> bool:
+    """Return whether a table can be read only once: from standard input or a pipe, as of `<(zcat rows.csv.gz)`."""
+    return str(path) == STDIN or Path(path).is_fifo()
+
+
 def check_file(path: str | Path) -> None:
-    """Refuse a table that is no file."""
+    """Refuse a table that is neither a file nor a pipe, or whose name is no text."""
+    check_name(path)
     file = Path(path)
-    if not file.is_file():
+    if not file.is_file() and not file.is_fifo():
         raise TableError(f"{path} is {'a folder' if file.is_dir() else 'not there'}: name a CSV or Parquet file")
 
 
@@ -66,9 +74,10 @@ def check_named(path: str | Path, target: str) -> None:
 
 def _early_names(path: str | Path) -> list[str]:
     """Columns of a table, none where only reading it tells them."""
-    if str(path) == STDIN:
+    if str(path) != STDIN:
+        check_file(path)
+    if is_pipe(path):
         return []
-    check_file(path)
     source = Path(path)
     try:
         return [] if first_bytes(source) in {ZIP, PARQUET} else csv_header(source)[1]
@@ -86,6 +95,11 @@ def csv_header(source: Path | bytes) -> tuple[str, list[str]]:
         rows = csv.reader(file, delimiter=separator, skipinitialspace=True)
         first = next((row for row in rows if is_row(row)), [])
     return separator, [cell.strip() or f"Unnamed: {i}" for i, cell in enumerate(first)]
+
+
+def is_as_wide(cells: Sequence[str], names: Sequence[str]) -> bool:
+    """Return whether a row has a cell for each name, but for empty cells and unnamed columns at the end of lines."""
+    return not any(map(str.strip, cells[len(names) :])) and all(map(is_unnamed, names[len(cells) :]))
 
 
 def is_row(cells: list[str]) -> bool:

@@ -1,177 +1,26 @@
 """Read a table from a file, from standard input or from memory, and refuse one that is no table, in words that help."""
 
 import csv
-import hashlib
-import io
 import os
-import re
 import sys
 import zlib
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pandas as pd
 
-from gumdrop.tables.errors import STDIN, TableError, check_unique
-from gumdrop.tables.reading.csv import PADDED, Marks, read_again, read_csv, read_marks, with_comma
-from gumdrop.tables.reading.source import PARQUET, ZIP, check_file, first_bytes, sha256
-from gumdrop.tables.reading.spelling import Decimal, Mark, plain_numbers, tidy
+from gumdrop.tables.errors import STDIN, TableError
+from gumdrop.tables.reading.csv import read_csv, verbatim
+from gumdrop.tables.reading.frame import frame_sha256, is_kept, named, read_frame, read_texts, spelled_cells
+from gumdrop.tables.reading.parquet import read_parquet
+from gumdrop.tables.reading.source import PARQUET, ZIP, check_file, first_bytes, is_pipe, sha256
+from gumdrop.tables.reading.spelling import Decimal, Mark, tidy, words_for_missing
 
 FRAME = "data frame"
 """What messages and results call a table that is no file."""
-MOST_CELLS = 2**31
-"""Cells of a Parquet file that are read at once, some 16 GB; its header may claim any number."""
-ROW_LABELS = re.compile(r"__index_level_\d+__")
-"""Columns in which pandas writes row labels without a name."""
-LABELS_NOTE = "the row labels that pandas wrote are left out, as they have no name"
-STANDARD_INPUT = "standard input"
-
-
-def read_frame(
-    table: object,
-    decimal: Decimal | None = None,
-    words: Collection[str] = (),
-    known: Mapping[str, Mark] | None = None,
-) -> tuple[pd.DataFrame, Marks, list[str]]:
-    """Read a data frame, as `read_csv` reads its file; the frame itself is left as it is."""
-    frame = pd.DataFrame(_pandas(table)).reset_index(drop=True)
-    names = [str(name).strip() or f"Unnamed: {i}" for i, name in enumerate(frame.columns)]
-    check_unique(names)
-    if frame.empty:
-        raise TableError("the data frame has no rows or no columns")
-    if names != list(frame.columns):
-        frame.columns = pd.Index(names)
-    texts = [name for name, dtype in zip(names, frame.dtypes, strict=True) if not _is_kept(dtype)]
-    for name in texts:
-        frame[name] = frame[name].astype(object).map(str, na_action="ignore")
-    frame = tidy(frame)
-    texts, padded = [name for name in texts if name not in words], []
-    spelled = frame[texts]
-    for name in texts:
-        values, bad = plain_numbers(frame[name])
-        if not bad.any():
-            padded += [name] * bool(frame[name].str.fullmatch(PADDED).any())
-            frame[name] = values
-    floats = [name for name in texts if frame[name].dtype == float]
-    frame, marks = read_marks(frame, [name for name in texts if name not in floats], decimal, known)
-    frame, marks = read_again(frame, spelled[with_comma(floats, marks, known)], marks, known)
-    return frame, marks, padded
-
-
-def read_commas(frame: pd.DataFrame, known: Mapping[str, Mark] | None) -> pd.DataFrame:
-    """Read texts of Parquet and Arrow as numbers where those of training had a decimal comma."""
-    commas = [name for name, mark in (known or {}).items() if mark.decimal == "," and name in frame.columns]
-    return read_marks(frame, [name for name in commas if not _is_kept(frame[name].dtype)], ",", known)[0]
-
-
-def declared_categories(table: object) -> list[str]:
-    """Columns of numbers that a frame of pandas says are categories."""
-    if not isinstance(table, pd.DataFrame):
-        return []
-    kinds = {str(name).strip(): dtype for name, dtype in table.dtypes.items()}
-    of_pandas = {name: dtype.categories for name, dtype in kinds.items() if isinstance(dtype, pd.CategoricalDtype)}
-    return [name for name, categories in of_pandas.items() if pd.api.types.is_numeric_dtype(categories)]
-
-
-def _pandas(table: object) -> pd.DataFrame:
-    if isinstance(table, pd.DataFrame):
-        return table
-    if isinstance(table, Mapping):
-        try:
-            return pd.DataFrame(table)
-        except ValueError as error:
-            raise TableError(
-                f"the dict of columns cannot be read ({error}): give each column as a list, of one cell for one row, "
-                "and all of the same length"
-            ) from error
-    if hasattr(table, "to_pandas"):
-        frame: pd.DataFrame = table.to_pandas()
-        return frame
-    raise TypeError(
-        f"`table` must be a file, a data frame of pandas, polars or Arrow, or a dict of columns, got "
-        f"{type(table).__name__}: name its columns, as in pd.DataFrame(rows, columns=[...])"
-    )
-
-
-def _is_kept(dtype: Any) -> bool:
-    """Whether cells are numbers or dates as they are; all else is known by its spelling, as in a file."""
-    is_real = not pd.api.types.is_bool_dtype(dtype) and not pd.api.types.is_complex_dtype(dtype)
-    numeric, dense = pd.api.types.is_numeric_dtype(dtype) and is_real, not isinstance(dtype, pd.SparseDtype)
-    return dense and (numeric or pd.api.types.is_datetime64_any_dtype(dtype))
-
-
-def frame_sha256(frame: pd.DataFrame) -> str:
-    """Checksum of the names and the cells of a frame that `read_frame` gave."""
-    cells = pd.util.hash_pandas_object(frame, index=False).to_numpy()
-    return hashlib.sha256("\n".join(frame.columns).encode() + cells.tobytes()).hexdigest()
-
-
-def read_parquet(source: Path | bytes, name: str) -> tuple[pd.DataFrame, list[str]]:
-    """Read a Parquet file."""
-    try:
-        import pyarrow.parquet as pq
-    except ModuleNotFoundError as error:
-        raise TableError(
-            f"{name} is a Parquet file, which needs pyarrow: pip install 'gumdrop[parquet]', or save it as CSV"
-        ) from error
-    try:
-        with pq.ParquetFile(io.BytesIO(source) if isinstance(source, bytes) else source) as file:
-            frame = _columns_of(file, name)
-    except TableError:
-        raise
-    except Exception as error:  # whatever pyarrow and pandas raise for a damaged file
-        raise TableError(f"{name} cannot be read ({error}): write the Parquet file again") from error
-    frame.columns = [str(column).strip() for column in frame.columns]
-    frame, notes = without_row_labels(frame)
-    check_unique(list(frame.columns))
-    if frame.empty:
-        raise TableError(f"{name} has no rows or no columns")
-    for column in frame.columns:
-        held = frame[column].dtype == object and frame[column].map(pd.api.types.is_list_like)
-        if np.any(held):  # lists become texts, which are refused where the column is used
-            frame[column] = frame[column].map(str, na_action="ignore")
-    return tidy(frame), notes
-
-
-def _columns_of(file: Any, name: str) -> pd.DataFrame:
-    """Read all columns of a Parquet file, also those that pandas keeps as row labels."""
-    rows, cells = file.metadata.num_rows, file.metadata.num_rows * file.metadata.num_columns
-    if not 0 <= cells <= MOST_CELLS:
-        raise TableError(
-            f"{name} has {rows:,} rows of {file.metadata.num_columns} columns by its header, too many to read at once: "
-            "read it in pieces with --stream, or write the Parquet file again"
-        )
-    table = file.read()
-    if len(table) != rows:
-        raise TableError(f"{name} has {len(table):,} rows, and {rows:,} by its header: write the Parquet file again")
-    return as_pandas(table)
-
-
-def as_pandas(rows: Any, **options: Any) -> pd.DataFrame:
-    """Take rows of Arrow as a frame of pandas, in which integers stay exact where cells are missing."""
-    frame: pd.DataFrame = rows.to_pandas(ignore_metadata=True, **options)
-    for column, held in zip(rows.schema, rows.columns, strict=True):
-        if held.null_count and (kind := whole_kind(column.type)):  # which would be floats
-            frame[column.name] = held.to_pandas(types_mapper={column.type: kind}.get)
-    return frame
-
-
-def whole_kind(kind: Any) -> Any:
-    """The dtype of pandas that holds integers of a type of Arrow and missing cells; None for other types."""
-    import pyarrow as pa
-
-    if not pa.types.is_integer(kind):
-        return None
-    return pd.UInt64Dtype() if kind == pa.uint64() else pd.Int64Dtype()
-
-
-def without_row_labels(frame: pd.DataFrame) -> tuple[pd.DataFrame, list[str]]:
-    """Leave out the row labels without a name that pandas writes beside the columns; with a name they are columns."""
-    labels = [name for name in frame.columns if ROW_LABELS.fullmatch(name)]
-    return frame.drop(columns=labels), [LABELS_NOTE] * bool(labels)
+STANDARD_INPUT, PIPE = "standard input", "pipe"
 
 
 @dataclass(frozen=True, eq=False)
@@ -190,6 +39,20 @@ class Table:
     """Columns of numbers that are written with leading zeros, as those are that are names."""
     marks: dict[str, Mark] = field(default_factory=dict)
     """How the numbers of columns are written that have a decimal mark or a unit."""
+    spelled: pd.DataFrame = field(default_factory=pd.DataFrame)
+    """Columns that were asked for as they stand in the table."""
+    typed: bool = True
+    """Whether missing cells differ from all texts, as in a data frame and in Parquet."""
+    missing: Mapping[str, list[str]] = field(default_factory=dict)
+    """Words that were taken for missing, by column of texts."""
+
+    def with_labels(self, name: str) -> "Table":
+        """Read a column again as labels, which are spelled as in the table; in what is typed each text is one."""
+        cells = self.spelled.get(name)
+        if cells is None or is_kept(cells.dtype):
+            return self
+        labels = tidy(spelled_cells(cells).to_frame(), [name] if self.typed else [])
+        return replace(self, frame=self.frame.assign(**{name: labels[name]}))
 
 
 def read_table(
@@ -198,6 +61,8 @@ def read_table(
     decimal: Decimal | None = None,
     words: Collection[str] = (),
     known: Mapping[str, Mark] | None = None,
+    labels: Collection[str] = (),
+    spelled: Collection[str] = (),
 ) -> Table:
     """Read a table from a CSV file, plain or gzipped, from a Parquet file, from standard input, or from a data frame.
 
@@ -215,6 +80,9 @@ def read_table(
             the other columns, where these agree.
         words: Columns that stay as they are spelled, though all of their cells may look like numbers.
         known: How columns of numbers were written in training: another decimal mark or unit is refused.
+        labels: Columns of classes, which stay as they are spelled; in a data frame and in Parquet only cells without a
+            text are missing there.
+        spelled: Columns that are given beside as they stand in the table.
 
     Returns:
         The table.
@@ -231,21 +99,26 @@ def read_table(
         {'size': 'int64', 'price': 'float64'}
     """
     if not isinstance(path, str | os.PathLike):
-        frame, marks, padded = read_frame(path, decimal, words, known)
-        return Table(frame, marks.decimal, marks.notes, frame_sha256(frame), padded, marks.columns)
+        frame, marks, padded = read_frame(path, decimal, words, known, labels)
+        beside = _some(named(path), spelled) if spelled else pd.DataFrame()
+        facts = (marks.decimal, marks.notes, frame_sha256(frame), padded, marks.columns, beside)
+        return Table(frame, *facts, missing=marks.missing)
     name = STANDARD_INPUT if str(path) == STDIN else str(path)
-    source = sys.stdin.buffer.read() if str(path) == STDIN else Path(path)
-    if isinstance(source, Path):
-        check_file(source)
+    source = _source(path)
     start = first_bytes(source)
     try:
         if start.startswith(ZIP):
             raise TableError(f"{name} is a spreadsheet or a zip archive: save it as CSV (UTF-8) and try again")
         if start.startswith(PARQUET):
             frame, notes = read_parquet(source, name)
-            return Table(read_commas(frame, known), None, notes, sha256(source))
-        frame, marks, padded = read_csv(source, name, decimal, words, known)
-        return Table(frame, marks.decimal, marks.notes, sha256(source), padded, marks.columns)
+            beside, missing = _some(frame, spelled), words_for_missing(frame)
+            frame, marks = read_texts(tidy(frame, labels), decimal, words, known, labels)
+            facts = (marks.decimal, [*notes, *marks.notes], sha256(source), list[str](), marks.columns, beside)
+            return Table(frame, *facts, missing=missing)
+        frame, marks, padded = read_csv(source, name, decimal, {*words, *labels}, known)
+        beside = verbatim(source, [*map(str, frame)], spelled) if spelled else pd.DataFrame()
+        facts = (marks.decimal, marks.notes, sha256(source), padded, marks.columns, beside)
+        return Table(frame, *facts, typed=False, missing=marks.missing)
     except UnicodeError as error:
         code = "utf-16" if start[:2] in {b"\xff\xfe", b"\xfe\xff"} else "latin1"
         raise TableError(
@@ -254,6 +127,18 @@ def read_table(
         ) from error
     except (csv.Error, pd.errors.ParserError, OSError, EOFError, zlib.error) as error:
         raise TableError(f"{name} cannot be read ({error}): save it as CSV again") from error
+
+
+def _some(frame: pd.DataFrame, names: Collection[str]) -> pd.DataFrame:
+    return frame[[name for name in frame.columns if name in names]].copy()
+
+
+def _source(path: str | os.PathLike[str]) -> Path | bytes:
+    """Return the file, or all that a pipe gives, which is read once."""
+    if str(path) == STDIN:
+        return sys.stdin.buffer.read()
+    check_file(Path(path))
+    return Path(path).read_bytes() if is_pipe(path) else Path(path)
 
 
 def read_rows(path: object, **reading: Any) -> pd.DataFrame:
@@ -265,4 +150,4 @@ def name_of(table: object) -> str:
     """What results call a table: its file without the folder, or what it is."""
     if not isinstance(table, str | os.PathLike):
         return FRAME
-    return STANDARD_INPUT if str(table) == STDIN else Path(table).name
+    return STANDARD_INPUT if str(table) == STDIN else PIPE if is_pipe(table) else Path(table).name

@@ -2,6 +2,7 @@
 
 import re
 import shlex
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeVar
 
@@ -9,49 +10,76 @@ import numpy as np
 import pandas as pd
 
 from gumdrop.machine.numerals import cell
-from gumdrop.machine.recording import ends_of_ranges, ends_of_times
+from gumdrop.machine.recording import ends_of_ranges, ends_of_times, is_constant
+from gumdrop.machine.scaling import unit_of
 from gumdrop.tables.errors import MISSING, TableError, check_present, listed
-from gumdrop.tables.reading.spelling import plain_numbers
+from gumdrop.tables.reading.spelling import exact_number, plain_numbers
 
 OTHERS = "(others)"
 """The category of all labels that have none of their own, in a column with very many."""
 SEEN = {"1": True, "0": False, "true": True, "false": False, "yes": True, "no": False}
 """What an event may be called; 1 and 0 first of all."""
-LARGEST = 1e30  # beyond here squares and sums leave float32
-_INTEGER = re.compile(r"[+-]?\d{1,300}(\.0*)?")
-_DECIMAL = re.compile(r"[+-]?\d*\.\d+")
+LARGEST, FARTHEST = 1e30, 1e15
+"""Beyond the first, numbers leave float32, and beyond the second, standard deviations whose squares do so in a network.
+"""
 _MIDNIGHT = re.compile(r"^(\d{4}-\d\d-\d\d) 00:00:00$")
 _YES_NO = ({"true", "false"}, {"yes", "no"}, {"y", "n"}, {"t", "f"})
 
 
 def labels_of(column: pd.Series) -> list[str]:
-    """Cells as labels: without blanks around them, and numbers in one spelling."""
+    """Cells as labels: texts as they are spelled, without blanks around them; a number or a day in one spelling."""
     codes, values = pd.factorize(column)
     labels = [*map(_label, values), MISSING]  # the code of a missing cell is -1
     return [labels[code] for code in codes]
 
 
 def _label(value: object) -> str:
-    # 1, 1.0 and "01" agree, and so do a day and its midnight: files of several kinds give them in several types.
-    text = _MIDNIGHT.sub(r"\1", str(value).strip())
-    if _INTEGER.fullmatch(text):
-        return str(int(text.split(".")[0]))
-    return repr(float(text)) if _DECIMAL.fullmatch(text) else text
+    if isinstance(value, str):
+        return value.strip()
+    # A column of whole numbers, or of days, is of another type where cells are missing.
+    text = _MIDNIGHT.sub(r"\1", str(value)).removesuffix(".0")
+    return "0" if text == "-0" else text
 
 
-def is_yes_no(labels: Iterable[str]) -> bool:
-    """Whether labels are the two words of a yes or no, however they are capitalised."""
-    folded = {label.casefold() for label in labels} - {MISSING}
-    return any(folded and folded <= words for words in _YES_NO)
+def index_labels(labels: Sequence[str], known: Sequence[str]) -> np.ndarray:
+    """Return the index of each label among the known ones, or -1.
 
+    A label that none of them spells is the only one that means the same, if there is one: the same number where all
+    known ones are numbers, yes or no in other capitals, or a day for its midnight, as files of several kinds have them.
 
-def index_labels(labels: list[str], known: tuple[str, ...]) -> np.ndarray:
-    """Index of each label among the known ones, or -1."""
+    Example:
+        >>> index_labels(["7", "07", "8"], ["007", "9"]).tolist(), index_labels(["07"], ["007", "7"]).tolist()
+        ([0, 0, -1], [-1])
+        >>> index_labels(["7", "007"], ["007", "A1"]).tolist(), index_labels(["YES", "yes"], ["Yes", "no"]).tolist()
+        ([-1, 0], [0, 0])
+    """
     index = {label: i for i, label in enumerate(known)}
-    if is_yes_no(known):
-        folded = {label.casefold(): i for label, i in index.items()}
-        return np.array([folded.get(label.casefold(), -1) for label in labels], dtype=np.int64)
-    return np.array([index.get(label, -1) for label in labels], dtype=np.int64)
+    if strange := {*labels} - index.keys():
+        meaning = _meaning(known)
+        meanings = [*map(meaning, known)]
+        counts = Counter(meanings)
+        alike = {each: i for i, each in enumerate(meanings) if counts[each] == 1}
+        index |= {label: alike.get(meaning(label), -1) for label in strange}
+    return np.array([index[label] for label in labels], dtype=np.int64)
+
+
+def _meaning(known: Iterable[str]) -> Callable[[str], object]:
+    """What makes two spellings one label, by the known ones."""
+    present = {*known} - {MISSING, OTHERS}
+    if any({label.casefold() for label in present} <= words for words in _YES_NO):
+        return str.casefold
+    if all(exact_number(label) is not None for label in present):
+        return lambda label: label if (number := exact_number(label)) is None else number
+    return lambda label: _MIDNIGHT.sub(r"\1", label)
+
+
+def spelled_alike(labels: Iterable[str]) -> list[list[str]]:
+    """Sets of distinct labels that are spellings of one number, or differ in capitals alone."""
+    alike: dict[object, list[str]] = {}
+    for label in dict.fromkeys(labels):
+        number = exact_number(label)
+        alike.setdefault(label.casefold() if number is None else number, []).append(label)
+    return [each for each in alike.values() if len(each) > 1]
 
 
 def numbers_of(name: str, column: pd.Series) -> np.ndarray:
@@ -65,13 +93,16 @@ def numbers_of(name: str, column: pd.Series) -> np.ndarray:
 def standardised_numbers(name: str, column: pd.Series, values: np.ndarray, mean: float, std: float) -> np.ndarray:
     """Centre and scale numbers; what would leave float32 is refused."""
     values = (values - mean) / std
-    refuse(name, column, np.abs(values) > LARGEST, "too far from all values seen in training")
+    refuse(name, column, np.abs(values) > FARTHEST, "too far from all values seen in training")
     return values
 
 
 def deviation(values: np.ndarray) -> float:
     """Standard deviation; 0 if all are the same, such as 0.1, where rounding would leave one above zero."""
-    return 0.0 if values.min() == values.max() else float(values.std())
+    if is_constant(values.min(), values.max()):
+        return 0.0
+    unit = unit_of(np.abs(values).max())
+    return float((values / unit).std() * unit)
 
 
 def refuse(

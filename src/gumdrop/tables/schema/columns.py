@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 
 from gumdrop.machine.numerals import cell
+from gumdrop.machine.recording import is_constant
 from gumdrop.tables.errors import MISSING, TableError
 from gumdrop.tables.plain import SPARSE
 from gumdrop.tables.reading.spelling import plain_numbers
@@ -45,6 +46,8 @@ class Odd:
     """Cells with a category that training never saw."""
     outside: np.ndarray
     """Cells with a number far outside those of training."""
+    changed: np.ndarray
+    """Cells that differ from the one value that all rows of training had."""
     labels: dict[str, int] = field(default_factory=dict)
     """How often each category occurs that training never saw."""
 
@@ -119,6 +122,14 @@ class MeasuredColumn:
         waves = [f"{self.name} ({cycle}{wave})" for cycle in self.axis.cycles for wave in ("sine", "cosine")]
         return [self.name + self.axis.unit, *waves]
 
+    @functools.cached_property
+    def constant(self) -> np.ndarray | None:
+        """The encoded columns where training had one value, the same for all cells: no weight of them was learned."""
+        if not is_constant(self.least, self.most):
+            return None
+        waves = [wave(angle(np.array(self.median))) for angle in self.axis.cycles.values() for wave in (np.sin, np.cos)]
+        return np.array([0.0, *waves])
+
     def rounded(self, value: float) -> str:
         """Write one of its numbers for a reader, in at most four digits."""
         return self.axis.words(float(f"{value:.4g}") if self.kind == "number" else value)
@@ -136,13 +147,17 @@ class MeasuredColumn:
         """Write the encoded columns into an array of zeros, and tell what is odd in it."""
         values, missing = self.axis.read(cells), cells.isna().to_numpy()
         refuse(self.name, cells, np.isnan(values) & ~missing, f"not a {self.axis.expected}")
+        none = np.zeros(len(cells), dtype=bool)
+        if self.constant is not None:
+            out[:] = self.constant
+            return Odd(missing, none, none, ~missing & ~is_constant(self.median, values))
         filled = np.where(missing, self.median, values)
         out[:, 0] = standardised_numbers(self.name, cells, filled, self.mean, self.std)
         for i, angles in enumerate(self.axis.cycles.values()):
             angle = angles(values[~missing])
             out[~missing, 2 * i + 1], out[~missing, 2 * i + 2] = np.sin(angle), np.cos(angle)
         is_far = (filled < self.least - self.std) | (filled > self.most + self.std)
-        return Odd(missing, np.zeros(len(cells), dtype=bool), is_far & ~missing & (self.kind != "cycle"))
+        return Odd(missing, none, is_far & ~missing & (self.kind != "cycle"), none)
 
 
 def _day(days: float) -> str:
@@ -151,7 +166,7 @@ def _day(days: float) -> str:
 
 @dataclass(frozen=True)
 class CategoryColumn:
-    """A column of labels, encoded one-hot; yes and no count however they are capitalised.
+    """A column of labels, encoded one-hot.
 
     Where `OTHERS` is a category, it is that of all labels that are not among the categories.
     """
@@ -172,6 +187,17 @@ class CategoryColumn:
         """The encoded columns, one per category, such as `sex=female`."""
         return [f"{self.name}={category or '(missing)'}" for category in self.categories]
 
+    @property
+    def constant(self) -> np.ndarray | None:
+        """The encoded column where training had one category, see `MeasuredColumn.constant`."""
+        return np.ones(1) if len(self.categories) == 1 else None
+
+    def labels(self, cells: pd.Series) -> list[str]:
+        """Labels of cells, as the categories spell them where they are among these."""
+        labels = labels_of(cells)
+        places = index_labels(labels, self.categories)
+        return [label if i < 0 else self.categories[i] for label, i in zip(labels, places.tolist(), strict=True)]
+
     def encode(self, cells: pd.Series, out: np.ndarray) -> Odd:
         """Write the encoded columns into an array of zeros, and tell what is odd in it."""
         labels = labels_of(cells)
@@ -190,8 +216,12 @@ class CategoryColumn:
         if OTHERS in self.categories:
             out[unseen, self.categories.index(OTHERS)] = 1.0
             unseen = np.zeros_like(unseen)
+        none = np.zeros(len(cells), dtype=bool)
+        if self.constant is not None:
+            out[:] = self.constant
+            return Odd(missing, none, none, unseen)
         count = Counter(labels[i] for i in np.flatnonzero(unseen))
-        return Odd(missing, unseen, np.zeros(len(cells), dtype=bool), dict(count))
+        return Odd(missing, unseen, none, none, dict(count))
 
     def _is_numeric(self) -> bool:
         present = [category for category in self.categories if category != MISSING]

@@ -1,18 +1,16 @@
 """Decide what each column of a training table is and which labels are its categories, or say why it cannot be told."""
 
-import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from gumdrop.machine.recording import atoms_of, stand_ins, stays_positive, steps_of
-from gumdrop.tables.errors import MISSING, TableError, check_present, check_unique
+from gumdrop.tables.errors import MISSING, TableError, check_present, check_unique, is_unnamed, listed
 from gumdrop.tables.reading.declared import Reading
-from gumdrop.tables.reading.spelling import plain_numbers, spelled_numbers, spelling_of
+from gumdrop.tables.reading.spelling import exact_number, plain_numbers, words_around
 from gumdrop.tables.reading.times import YEARS, Order, cycle_of, order_of
 from gumdrop.tables.schema.cells import (
     OTHERS,
@@ -22,25 +20,30 @@ from gumdrop.tables.schema.cells import (
     drop_it,
     ends_of,
     in_one_message,
-    is_yes_no,
+    index_labels,
     labels_of,
     numbers_of,
     refuse,
+    spelled_alike,
 )
 from gumdrop.tables.schema.columns import CategoryColumn, Column, MeasuredColumn
 from gumdrop.tables.schema.schema import TableSchema, Target, Task
+from gumdrop.tables.schema.texts import (
+    FEW_DISTINCT,
+    names_rows,
+    refuse_doubtful,
+    refuse_numbers,
+    spelled,
+)
 
 _MIN_ROWS = 10
 YES = {"yes", "ja", "oui", "si", "sí", "sì", "sim", "true", "1"}
 """Labels of the class that is looked for, in any case, if nobody says another."""
 _LEAST_SPREAD, _MOST_SPREAD = 1e-18, 1e18  # squares of what is a little smaller or larger stay in float32
 _RESOLVED = 2.0**-40  # leaves 13 bits of float64 for the spread of a target
-FEW_DISTINCT = 10
-"""Up to here whole numbers may be class codes, and text that is mostly digits categories."""
 _MANY_DISTINCT = 50  # beyond here text that rarely repeats is taken for free text or an identifier
 _MAX_CATEGORIES = 1000
 _OFTEN, _MOST_COMMON = 10, 300  # rows of a label that is common, and how many of these are told apart
-_DURATION = re.compile(r"-?\d+ days [+-]?\d\d:\d\d:\d\d(?:\.\d+)?")  # as pandas writes it
 _LEAST_LABELS = 10  # rows from which on texts that all differ are an identifier
 
 
@@ -52,17 +55,18 @@ def infer_schema(frame: pd.DataFrame, target: str, reading: Reading = Reading())
     booleans means classification, and so does a target of numbers with two distinct values, or whose distinct values
     are class codes: exactly 0, 1, ..., k-1 or 1, 2, ..., k, with k at most 10. Every other target of numbers means
     regression; scores such as 3, 4, ..., 8 are among these. Without `positive` the one of two classes that is looked
-    for is yes (ja, oui, si, sim), true or 1, else the rarer one.
+    for is yes (ja, oui, si, sim), true or 1, else the rarer one. Texts that hardly repeat are set aside.
 
     Raises:
         TableError: A named column is absent, the table has too few rows or no inputs, the target is missing
             in places, constant or does not fit the task, or inputs are empty, infinite, or text that cannot
-            be categories (identifiers, free text, numbers with a few words among them): all of these in one message.
+            be categories (numbers with a few words among them): all of these in one message.
     """
     known, drop, categories = reading.known, reading.drop, reading.categories
     check_unique(list(frame.columns))
     check_present(frame.columns, [target, *drop, *categories])
-    names = [name for name in frame.columns if name not in {target, *drop, *known}]
+    at_ends = {name for name in frame.columns if is_unnamed(name) and frame[name].isna().all()}
+    names = [name for name in frame.columns if name not in {target, *drop, *known, *at_ends}]
     if target in drop:
         raise TableError(f"column {target!r} is the target: take it out of `--drop` or name another target")
     if strange := [name for name in categories if name not in names]:
@@ -72,14 +76,22 @@ def infer_schema(frame: pd.DataFrame, target: str, reading: Reading = Reading())
     if len(frame) < _MIN_ROWS:
         rows = f"{len(frame)} row{'s' if len(frame) != 1 else ''}"
         raise TableError(f"the table has {rows}: add some, at least {_MIN_ROWS} are needed")
+    for name in (name for name in known if name in frame):
+        refuse_doubtful(name, spelled(frame[name]), "name other columns")
     goal = _ends_target(target, frame[target], known) if known else _infer_target(target, frame[target], reading.task)
     goal = replace(goal, sought=_sought(goal, frame[target], reading.positive))
-    columns = in_one_message(
+    found = in_one_message(
         lambda name: _infer_column(name, frame[name], reading),
         names,
         ending="Mend these, or leave columns out with --drop and their names.",
     )
-    return TableSchema(tuple(columns), goal)
+    columns = tuple(column for column in found if column is not None)
+    aside = [name for name, column in zip(names, found, strict=True) if column is None]
+    if not columns:
+        named = listed([*map(repr, aside)])
+        raise TableError(f"no input is left, as texts of {named} hardly repeat: group them, or add columns")
+    identifiers = tuple(name for name in aside if names_rows(frame[name]))
+    return TableSchema(columns, goal, identifiers=identifiers, texts=tuple({*aside} - {*identifiers}))
 
 
 def with_statistics(schema: TableSchema, frame: pd.DataFrame) -> TableSchema:
@@ -101,25 +113,32 @@ def _renewed(column: Column, cells: pd.Series) -> Column:
     if isinstance(column, MeasuredColumn):
         return column.fitted(cells)
     labels = labels_of(cells)
-    return replace(column, categories=common(labels) if OTHERS in column.categories else ordered(labels))
+    if OTHERS in column.categories:
+        return replace(column, categories=common(labels))
+    present = {*index_labels(labels, column.categories).tolist()}
+    return replace(column, categories=tuple(each for i, each in enumerate(column.categories) if i in present))
 
 
-def _infer_column(name: str, column: pd.Series, reading: Reading) -> Column:
-    if name.startswith("Unnamed: "):
+def _infer_column(name: str, column: pd.Series, reading: Reading) -> Column | None:
+    """Decide what a column is; None for texts that hardly repeat, which say nothing of new rows."""
+    if is_unnamed(name):
         raise TableError(f"column {name!r} has no name (a saved row index?): name it or {drop_it(name)}")
     if column.isna().all():
         raise TableError(f"column {name!r} is missing in every row: fill it or {drop_it(name)}")
     if name in reading.categories:
-        return CategoryColumn(name, categories_of(name, column, are_names=True))
+        categories = categories_of(name, column, are_names=True)
+        return CategoryColumn(name, categories) if categories else None
     if (order := _date_order(name, column, reading.dates)) is not None:
         result = MeasuredColumn(name=name, kind="date", order=order)
         outside = np.isnan(result.axis.read(column)) & column.notna().to_numpy()
         refuse(name, column, outside, "no day of the calendar from {} to {}".format(*YEARS))
     elif (cycle := cycle_of(column)) is not None:
         result = MeasuredColumn(name=name, kind="cycle", cycle=cycle)
-    elif _is_text(column):
-        return CategoryColumn(name, categories_of(name, column))
+    elif is_words(column):
+        categories = categories_of(name, column)
+        return CategoryColumn(name, categories) if categories else None
     else:
+        refuse_doubtful(name, spelled(column), drop_it(name))
         result = MeasuredColumn(name=name, kind="number")
     return result.fitted(column)
 
@@ -138,12 +157,13 @@ def _infer_target(name: str, column: pd.Series, task: Task | None) -> Target:
     check_no_missing(name, column)
     if not pd.api.types.is_numeric_dtype(column) and order_of(column) is not None:
         raise TableError(f"target {name!r} holds dates: turn them into a number, such as days, or choose another")
-    if _is_text(column) and task != "regression":
-        classes = categories_of(name, column, is_target=True)
+    is_text = is_words(column)
+    if is_text and task != "regression":
+        classes = categories_of(name, column, is_target=True, are_names=task == "classification")
+    elif not is_class(column, task):
+        refuse_doubtful(name, spelled(column), "choose another target")
+        return _number_target(name, numbers_of(name, column))
     else:
-        values = numbers_of(name, column)
-        if (task or _task_of(values)) == "regression":
-            return _number_target(name, values)
         classes = ordered(labels_of(column))
         if len(classes) > max(FEW_DISTINCT, len(column) // 2):
             raise TableError(f"target {name!r} has {len(classes)} different numbers: use `--task regression`")
@@ -163,10 +183,10 @@ def _sought(target: Target, cells: pd.Series, given: str | None) -> str:
     if given is None:
         words = [label for label in target.classes if label.casefold() in YES]
         return words[0] if len(words) == 1 else min(target.classes, key=labels.count)
-    (label,) = labels_of(pd.Series([given]))
-    if label not in target.classes:
+    place = int(index_labels(labels_of(pd.Series([given])), target.classes)[0])
+    if place < 0:
         raise TableError(f"--positive {given} is no class of {target.name!r}: name {' or '.join(target.classes)}")
-    return label
+    return target.classes[place]
 
 
 def _number_target(name: str, values: np.ndarray, where: str = "every row") -> Target:
@@ -202,57 +222,49 @@ def _spread(name: str, values: np.ndarray, where: str) -> float:
     return std
 
 
-def _task_of(values: np.ndarray) -> Task:
-    distinct = np.unique(values)
-    first, k = distinct[0], len(distinct)
-    codes = 1 < k <= FEW_DISTINCT and first in {0, 1} and bool(np.all(distinct == first + np.arange(k)))
-    return "classification" if codes or k == 2 else "regression"
+def is_class(column: pd.Series, task: Task | None) -> bool:
+    """Whether the cells of a target are classes: by the task, or since they are texts, two numbers, or codes."""
+    if task is not None or is_words(column):
+        return task != "regression"
+    distinct = np.unique(plain_numbers(column.dropna())[0])
+    k = len(distinct)
+    codes = 1 < k <= FEW_DISTINCT and distinct[0] in {0, 1} and bool(np.all(distinct == distinct[0] + np.arange(k)))
+    return codes or k == 2
 
 
-def _is_text(column: pd.Series) -> bool:
+def is_words(column: pd.Series) -> bool:
+    """Whether some cell of a column is no number."""
     return bool(plain_numbers(column)[1].any())
 
 
 def categories_of(name: str, column: pd.Series, *, is_target: bool = False, are_names: bool = False) -> tuple[str, ...]:
-    """Find the categories of a column of texts, or of numbers that are known to be names."""
+    """Find the categories of a column of texts, or of numbers that are names; none of texts that hardly repeat."""
     labels = labels_of(column)
     filled = len(labels) - labels.count(MISSING)
     distinct = [label for label in dict.fromkeys(labels) if label != MISSING]
     k, example = len(distinct), f"such as {distinct[0]!r}"
     way_out = "choose another target" if is_target else drop_it(name)
     if not are_names:
-        _refuse_numbers(name, column, distinct, way_out)
+        refuse_doubtful(name, distinct, way_out)
+        refuse_numbers(name, column, distinct, way_out)
     if k > _MAX_CATEGORIES and k <= filled / 2 and not is_target and len(categories := common(labels)) > 2:
         return categories
     if k > _MAX_CATEGORIES or (k > _MANY_DISTINCT and k > filled / 2) or k == filled >= _LEAST_LABELS:
-        raise TableError(
-            f"column {name!r} has {k} different texts in {filled} rows, {example} (an identifier or free "
-            f"text?): group them into fewer categories or {way_out}"
-        )
-    return ordered(labels)
+        if not is_target:
+            return ()
+        words = " and ".join(map(repr, words_around(distinct)))
+        mend = f"leave {words} out if these are amounts" if words else "group them into fewer categories"
+        raise TableError(f"column {name!r} has {k} different texts in {filled} rows, {example}: {mend}, or {way_out}")
+    return ordered(_joined(labels) if are_names and not is_target else labels)
 
 
-def _refuse_numbers(name: str, column: pd.Series, distinct: list[str], way_out: str) -> None:
-    """Refuse texts that are numbers or durations in a spelling of their own."""
-    example = f"such as {distinct[0]!r}"
-    spelling = spelling_of(distinct)
-    if spelling is not None and any(not label.isdigit() for label in distinct):
-        cells = pd.Series(distinct[:1], dtype=object)
-        if len(spelling.decimals) == 2 and not spelling.same:
-            one, other = (f"{spelled_numbers(cells, mark).iloc[0]:.12g}" for mark in (".", ","))
-            raise TableError(
-                f"column {name!r} holds numbers {example}, which may be {one} or {other}: give the decimal mark with "
-                f"--decimal, or {way_out}"
-            )
-        value = f"{spelled_numbers(cells, next(iter(spelling.decimals))).iloc[0]:.12g}"
-        raise TableError(f"column {name!r} holds numbers as text, {example}: write {value}, or {way_out}")
-    if all(map(_DURATION.fullmatch, distinct)):  # which would be categories that no later row has
-        mend = f"give them as numbers, such as hours, or {way_out}"
-        raise TableError(f"column {name!r} holds durations, {example}: {mend}")
-    number_like = pd.to_numeric(pd.Series(distinct).str.replace(",", ""), errors="coerce").notna()
-    if len(distinct) > FEW_DISTINCT and number_like.mean() > 0.5:
-        why, mend = "not a number, unlike most of the column", f"correct it, leave unknown cells blank, or {way_out}"
-        refuse(name, column, plain_numbers(column)[1], why, mend)
+def _joined(labels: list[str]) -> list[str]:
+    """Take all spellings of one number for the commonest, where all labels are numbers."""
+    if any(exact_number(label) is None for label in {*labels} - {MISSING}):
+        return labels
+    often = Counter(labels)
+    joined = {each: max(alike, key=often.__getitem__) for alike in spelled_alike(labels) for each in alike}
+    return [joined.get(label, label) for label in labels]
 
 
 def common(labels: Iterable[str]) -> tuple[str, ...]:
@@ -265,12 +277,10 @@ def common(labels: Iterable[str]) -> tuple[str, ...]:
 
 
 def ordered(labels: Iterable[str]) -> tuple[str, ...]:
-    """The distinct labels in order: numbers by size, of Yes and YES the commoner one, an empty one last."""
-    counts = pd.Series(list(labels), dtype=object).value_counts(sort=True)
-    distinct: set[Any] = set(counts.index)
-    if is_yes_no(distinct):  # of Yes and YES the commoner one
-        distinct = set({label.casefold(): label for label in reversed(counts.index)}.values())
+    """The distinct labels in order: numbers by size, an empty one last."""
+    distinct = {*labels}
     present = sorted(distinct - {MISSING})
-    if not plain_numbers(pd.Series(present, dtype=object))[1].any():
-        present.sort(key=float)
+    numbers = [exact_number(label) for label in present]
+    if None not in numbers:
+        present = [label for _, label in sorted(zip(numbers, present, strict=True))]
     return (*present, *(distinct & {MISSING}))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import itertools
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -12,8 +13,8 @@ import pandas as pd
 
 from gumdrop.machine.recording import Steps
 from gumdrop.tables.errors import TableError, check_present, listed
-from gumdrop.tables.plain import FieldError, plain, record
-from gumdrop.tables.reading.spelling import Decimal, Mark, are_words
+from gumdrop.tables.plain import SPARSE, FieldError, plain, record
+from gumdrop.tables.reading.spelling import Decimal, Mark
 from gumdrop.tables.schema.cells import (
     check_no_missing,
     ends_of,
@@ -29,6 +30,10 @@ from gumdrop.tables.schema.columns import CategoryColumn, Column, Odd
 
 Task = Literal["regression", "classification"]
 
+Labels = Literal["integer", "floating", "boolean"]
+
+LABELS: dict[str, Callable[[str], object]] = {"integer": int, "floating": float, "boolean": "True".__eq__}
+"""Values of labels that are no texts in a data frame, by the names that pandas has for their types."""
 SCHEMA_VERSION = 2
 
 
@@ -50,6 +55,7 @@ class Target:
         known: Columns that tell what is known of it, where that is not all: the event that a time was seen, or the
             lower and the upper end of an interval.
         sought: Of two classes the one that is looked for; empty for all else, and in older files.
+        labels: What the classes are in the data frame that was fitted; None for texts.
     """
 
     name: str
@@ -64,6 +70,7 @@ class Target:
     atoms: tuple[float, ...] = ()
     known: tuple[str, ...] = ()
     sought: str = ""
+    labels: Labels | None = field(default=None, metadata=SPARSE)
 
     def __post_init__(self) -> None:
         """Check that there is such a target."""
@@ -85,6 +92,13 @@ class Target:
         """The levels that the training values are recorded at, if they are."""
         return Steps(self.step, self.first, self.last) if self.step else None
 
+    def typed(self, labels: Sequence[str]) -> np.ndarray:
+        """Give classes the type that they had in the data frame that was fitted; texts as objects."""
+        if self.labels is None:
+            return np.array(labels, dtype=object)
+        values = {label: LABELS[self.labels](label) for label in self.classes}
+        return np.array([values[label] for label in labels])
+
     @property
     def needs_float64(self) -> bool:
         """Whether float32 is too coarse for the values, as for Unix times, or too narrow for their squares."""
@@ -100,14 +114,17 @@ class Encoded:
         unseen: For each column with categories that training never saw: how often each of them occurs.
         missing: For each column with missing cells: how many.
         outside: For each column with numbers far outside those of training: how many.
+        changed: For each column with one value in training that has another one here: in how many cells.
         odd_cells: For each row the number of cells that are `missing`, `unseen` and `outside`.
-        unknown: Which cells are missing or of an unseen category, (rows, input columns); `x` has a stand-in there.
+        unknown: Which cells are missing or of an unseen category, (rows, input columns), where that matters; `x` has a
+            stand-in there.
     """
 
     x: np.ndarray
     unseen: dict[str, dict[str, int]]
     missing: dict[str, int]
     outside: dict[str, int]
+    changed: dict[str, int]
     odd_cells: dict[str, np.ndarray]
     unknown: np.ndarray
 
@@ -121,6 +138,8 @@ class TableSchema:
         target: The column to predict.
         decimal: Decimal mark that the training file proved; None if it had no numbers with marks.
         marks: How numbers of the training table were written that had a decimal mark or a unit.
+        identifiers: Columns that name the rows, such as order numbers; predictions carry them along.
+        texts: Columns of other texts that hardly repeat, which are no inputs either.
 
     Example:
         >>> from gumdrop.tables.schema.inference import infer_schema
@@ -136,6 +155,8 @@ class TableSchema:
     target: Target
     decimal: Decimal | None = None
     marks: dict[str, Mark] = field(default_factory=dict)
+    identifiers: tuple[str, ...] = ()
+    texts: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         """Check that there is something to predict from."""
@@ -151,12 +172,16 @@ class TableSchema:
     def reading(self) -> dict[str, Any]:
         """How `gumdrop.tables.read_table` reads a table as training did: 5% is a word if some other cell was one."""
         words = [column.name for column in self.columns if isinstance(column, CategoryColumn)]
-        numbers = [*{*self.names, *self.target.columns} - {*words}]
-        return {
-            "decimal": self.decimal,
-            "words": words + [self.target.name] * are_words(self.target.classes),
-            "known": {name: self.mark(name) for name in numbers},
-        }
+        labels = [self.target.name] if self.target.classes else []
+        numbers = [*{*self.names, *self.target.columns} - {*words, *labels}]
+        known = {name: self.mark(name) for name in numbers}
+        words += [*self.identifiers, *self.texts]
+        return {"decimal": self.decimal, "words": words, "labels": labels, "known": known}
+
+    def carried(self, columns: Iterable[Any]) -> list[str]:
+        """Identifiers among the columns of a table."""
+        there = set(columns)
+        return [name for name in self.identifiers if name in there]
 
     def mark(self, name: str) -> Mark:
         """How numbers of a column are written: where its own cells do not tell, with the decimal mark of the others."""
@@ -184,7 +209,8 @@ class TableSchema:
 
         A missing number becomes the training median. A category that training never saw, or a missing one
         where training saw none, becomes all zeros. All are counted in the result, and so are numbers beyond the
-        range of training by more than a standard deviation. What cannot be encoded is refused in one message.
+        range of training by more than a standard deviation. A column that had one value in training is encoded as this
+        value, whatever it holds. What cannot be encoded is refused in one message.
         """
         check_present(frame.columns, self.names)
         x = np.zeros((len(frame), self.num_features), dtype=np.float32)
@@ -194,17 +220,20 @@ class TableSchema:
             return column.encode(frame[column.name], x[:, group])
 
         codes = in_one_message(encode, zip(self.columns, self.groups, strict=True))
-        missing, unseen, outside = (
-            np.stack([getattr(each, kind) for each in codes], axis=1) for kind in ("missing", "unseen", "outside")
+        missing, unseen, outside, changed = (
+            np.stack([getattr(each, kind) for each in codes], axis=1)
+            for kind in ("missing", "unseen", "outside", "changed")
         )
+        varies = np.array([column.constant is None for column in self.columns])
         cells = {"missing": missing, "unseen": unseen, "outside": outside}
         return Encoded(
             x,
             {name: each.labels for name, each in zip(self.names, codes, strict=True) if each.labels},
             self._counts(missing),
             self._counts(outside),
+            self._counts(changed),
             {kind: each.sum(1) for kind, each in cells.items()},
-            missing | unseen,
+            (missing | unseen) & varies,
         )
 
     def _counts(self, cells: np.ndarray) -> dict[str, int]:

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING
 import pandas as pd
 
 from gumdrop.tables.errors import TableError, check_unique
+from gumdrop.tables.reading.parquet import LABELS_NOTE, ROW_LABELS, as_pandas, whole_kind
 from gumdrop.tables.reading.spelling import tidy
-from gumdrop.tables.reading.table import LABELS_NOTE, ROW_LABELS, as_pandas, whole_kind
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -41,6 +41,8 @@ class Piece:
 class TableStream:
     """A table in a Parquet or Arrow file, or in a folder of them by name, of which a piece is in memory at a time.
 
+    Texts in the columns of `labels` are never taken for missing.
+
     Example:
         >>> import tempfile
         >>> path = Path(tempfile.mkdtemp()) / "rows.parquet"
@@ -50,8 +52,8 @@ class TableStream:
         (10, [4, 4, 2])
     """
 
-    def __init__(self, path: str | Path) -> None:
-        self.path = Path(path)
+    def __init__(self, path: str | Path, labels: Sequence[str] = ()) -> None:
+        self.path, self._labels = Path(path), labels
         files = (
             sorted(each for each in self.path.iterdir() if _ending(each) in STREAMED)
             if self.path.is_dir()
@@ -108,8 +110,10 @@ class TableStream:
                     "write the files again with one type for each column"
                 )
 
-    def read(self, piece: Piece, columns: Sequence[str] | None = None) -> Iterator[tuple[int, pd.DataFrame]]:
-        """Read a piece."""
+    def read(
+        self, piece: Piece, columns: Sequence[str] | None = None, *, as_written: bool = False
+    ) -> Iterator[tuple[int, pd.DataFrame]]:
+        """Read a piece, with blanks around texts and words for missing only as they are written."""
         row = piece.first_row
         with _readable(piece.path):
             for batch in _batches(piece, self.names if columns is None else list(columns)):
@@ -121,7 +125,7 @@ class TableStream:
                     else:
                         frame[name] = frame[name].astype(object).map(str, na_action="ignore")
                 frame.index = pd.RangeIndex(row, row + len(frame))
-                yield row, tidy(frame)
+                yield row, frame if as_written else tidy(frame, self._labels)
                 row += len(frame)
             if row != piece.first_row + piece.num_rows:
                 raise TableError(

@@ -13,7 +13,9 @@ from torch.utils.data import IterableDataset
 
 from gumdrop.tables.errors import TableError
 from gumdrop.tables.notes import without_target
+from gumdrop.tables.reading.frame import read_texts
 from gumdrop.tables.reading.source import sha256
+from gumdrop.tables.reading.spelling import Decimal
 from gumdrop.tables.reading.table import Table
 from gumdrop.tables.schema.schema import TableSchema
 from gumdrop.tables.streams.pieces import Piece, TableStream
@@ -84,7 +86,7 @@ class StreamedRows(IterableDataset[tuple[Tensor, Tensor]]):
                 if not self._by_piece:
                     wanted &= np.arange(len(frame)) % self._group.world_size == self._group.rank
                 if wanted.any():
-                    yield frame[wanted]
+                    yield read_texts(frame[wanted], **self._schema.reading)[0]
 
     def _encode(self, frame: pd.DataFrame) -> tuple[Tensor, Tensor]:
         x = torch.from_numpy(self._schema.encode_inputs(frame).x)
@@ -130,10 +132,16 @@ class StreamedTable:
 
 
 def open_stream(
-    path: Path, target: str, *, drop: Sequence[str] = (), categories: Sequence[str] = (), seed: int = 0
+    path: Path,
+    target: str,
+    *,
+    drop: Sequence[str] = (),
+    categories: Sequence[str] = (),
+    decimal: Decimal | None = None,
+    seed: int = 0,
 ) -> StreamedTable:
     """Read a table once, in pieces."""
-    stream = TableStream(path)
+    stream = TableStream(path, [target])
     summary = survey(stream, target, drop=drop, categories=categories, sample_rows=SAMPLE_ROWS, seed=seed)
     if summary.num_known < 10:
         raise TableError(
@@ -146,5 +154,7 @@ def open_stream(
     rows = f"{summary.num_known:,} rows train, as they are read in pieces"
     sample = f"a sample of {len(summary.sample):,} others decides on the columns, tests and watches"
     missing = without_target(summary.num_known + len(summary.sample), stream.num_rows, target)
-    notes = [*stream.notes, *missing, f"{rows}; {sample}"]
-    return StreamedTable(stream, summary, Table(summary.sample, None, notes, checksum.hexdigest()))
+    frame, marks = read_texts(summary.sample, decimal, categories)
+    notes = [*stream.notes, *marks.notes, *missing, f"{rows}; {sample}"]
+    table = Table(frame, marks.decimal, notes, checksum.hexdigest(), marks=marks.columns)
+    return StreamedTable(stream, summary, table)

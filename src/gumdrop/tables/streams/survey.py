@@ -11,6 +11,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from gumdrop.machine.recording import is_constant
+from gumdrop.machine.scaling import unit_of
 from gumdrop.tables.errors import check_present
 from gumdrop.tables.reading.times import order_of
 from gumdrop.tables.schema.cells import numbers_of
@@ -25,17 +27,19 @@ MOST_LABELS, MOST_CODES = 1000, 50
 
 @dataclass(frozen=True)
 class Moments:
-    """Count, mean, sum of squared deviations and range of numbers, which those of other numbers can be added to.
+    """Count, mean, length of the deviations and range of numbers, which those of other numbers can be added to.
+
+    The length is the root of the sum of squares, which itself may be no number of float64, as those of 1e-300.
 
     Example:
         >>> both = Moments.of(np.array([1.0, 2.0])) + Moments.of(np.array([6.0, np.nan]))
-        >>> both.count, both.mean, both.squares, both.most
+        >>> both.count, both.mean, round(both.length**2, 9), both.most
         (3, 3.0, 14.0, 6.0)
     """
 
     count: int = 0
     mean: float = 0.0
-    squares: float = 0.0
+    length: float = 0.0
     least: float = math.inf
     most: float = -math.inf
 
@@ -46,7 +50,10 @@ class Moments:
         if not len(known):
             return cls()
         mean = float(known.mean())
-        return cls(len(known), mean, float(np.square(known - mean).sum()), float(known.min()), float(known.max()))
+        apart = known - mean
+        unit = float(unit_of(np.abs(apart).max()))
+        length = math.sqrt(np.square(apart / unit).sum()) * unit
+        return cls(len(known), mean, length, float(known.min()), float(known.max()))
 
     def __add__(self, other: Moments) -> Moments:
         """Those of all numbers together."""
@@ -55,13 +62,18 @@ class Moments:
             return self if self.count else other
         apart = other.mean - self.mean
         mean = self.mean + apart * other.count / count
-        squares = self.squares + other.squares + apart**2 * self.count * other.count / count
-        return Moments(count, mean, squares, min(self.least, other.least), max(self.most, other.most))
+        length = math.hypot(self.length, other.length, apart * math.sqrt(self.count * other.count / count))
+        return Moments(count, mean, length, min(self.least, other.least), max(self.most, other.most))
+
+    @property
+    def is_constant(self) -> bool:
+        """Whether all numbers are the same."""
+        return bool(is_constant(self.least, self.most))
 
     @property
     def statistics(self) -> dict[str, float]:
         """Mean, standard deviation (1 where all are the same) and range, by the names that a column has for them."""
-        std = math.sqrt(self.squares / self.count) if self.least < self.most else 1.0
+        std = 1.0 if self.is_constant else self.length / math.sqrt(self.count)
         return {"mean": self.mean, "std": std, "least": self.least, "most": self.most}
 
 

@@ -14,6 +14,7 @@ import dataclasses
 import datetime
 import functools
 import itertools
+import math
 import os
 import random
 import sys
@@ -118,7 +119,9 @@ class ProcessGroup:
         else:
             x, y = data
             order = torch.randperm(len(x))
-            steps = (self._cut_rows(x, y, rows, accumulate) for rows in order.split(batch_size))
+            # Evenly, as those of many models: a rest of one row is a step of much noise, which no layer can normalise.
+            batches = order.tensor_split(math.ceil(len(x) / batch_size))
+            steps = (self._cut_rows(x, y, rows, accumulate) for rows in batches)
         for i, shard in enumerate(steps):
             if i == 0 and self.world_size > 1:
                 # A generator of the CPU takes 32 bits of its seed, so ranks are mixed into these.

@@ -119,9 +119,18 @@ def write_site(path: str | os.PathLike[str], *, runs: Sequence[Run] = ()) -> Pat
         index = path / "index.html"
         contents[path / MARK] = b"Written by `gumdrop explore --out`, which may write it again.\n"
         contents |= {path / name: content for name, content in page_files(runs).items()}
-    for path, content in contents.items():
-        with replacing(path, "wb") as file:
-            file.write(content)
+    fresh, made = ([each for each in paths if not each.exists()] for paths in (contents, index.parents))
+    try:
+        for name, content in contents.items():
+            with replacing(name, "wb") as new:
+                new.write(content)
+    except BaseException:  # no part of a page, which a later call would take for somebody else's
+        for file in fresh:
+            file.unlink(missing_ok=True)
+        for folder in made:
+            with contextlib.suppress(OSError):
+                folder.rmdir()
+        raise
     return index
 
 

@@ -220,8 +220,7 @@ def shares_by_bin(
     ax.xaxis.set_major_locator(MaxNLocator(4))
     ax.xaxis.set_major_formatter(PERCENT)
     dress(ax, "share of the rows", shortened_text(column, 24)).grid(visible=False, axis="y")
-    ax.legend(frameon=False, fontsize=SIZE, labelcolor=INK, loc="upper right", ncols=2)
-    return ax
+    return add_legend(ax, loc="upper right", ncols=2)
 
 
 def survival_curves(
@@ -253,5 +252,4 @@ def survival_calibration(at: Sequence[tuple[str, Sequence[float], Sequence[float
     for (label, expected, observed), colour in zip(at, PALETTE, strict=False):
         ax.plot(expected, observed, "o-", color=colour, markersize=4, linewidth=1.4, label=label)
     dress(ax, "predicted to last longer", "did last longer (Kaplan-Meier)")
-    ax.legend(frameon=False, fontsize=SIZE, labelcolor=INK, loc="upper left")
-    return ax
+    return add_legend(ax, loc="upper left")

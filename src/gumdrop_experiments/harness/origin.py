@@ -26,6 +26,8 @@ NO_NUMBERS = (
     "gumdrop_experiments.pages",
     "gumdrop_experiments.harness.run",
     "gumdrop_experiments.harness.origin",
+    "gumdrop_experiments.harness.plain",
+    "gumdrop.machine.files",
 )
 """Packages and modules that no number depends on."""
 DIGITS = 12

@@ -8,7 +8,7 @@
 ``values``
     Paths with a value for each seed or split; `over`, `times`, `minus` and `plus` join the values one by one.
 ``moments``
-    Path to a mean and its standard error, with their ``count``.
+    Path to a mean and its standard error, with ``count``, the number of values that they are of, or a path to it.
     With ``log``, the sample is the logarithms to base 10.
 ``slope``
     Paths of several values, and ``against``, numbers as many: the slope against their logarithm to base 10.
@@ -92,7 +92,7 @@ def counted(judged: Sequence[Row]) -> str:
 def measured(measure: Mapping[str, Any]) -> Measured:
     """Measure a quantity: its mean or slope, with the interval."""
     if "moments" in measure:
-        (mean, error), count = quoted.reached(measure["moments"])[0], measure["count"]
+        (mean, error), count = quoted.reached(measure["moments"])[0], int(quoted.value(str(measure["count"])))
         return Measured(mean, float(student.ppf((1 + LEVEL) / 2, count - 1)) * error, count)
     if "slope" in measure:
         fit = linregress([math.log10(x) for x in measure["against"]], _sample(measure["slope"]))

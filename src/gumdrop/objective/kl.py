@@ -15,7 +15,7 @@ from gumdrop.layers import Block, ConcreteDropout, dropout_blocks
 from gumdrop.layers.attach import check_rates, named_parts
 from gumdrop.layers.block import p_logits
 from gumdrop.layers.output_noise import HomoscedasticNoise
-from gumdrop.layers.watch import watch_training
+from gumdrop.layers.watch import have_moved, watch_training
 from gumdrop.likelihoods import Lengthscale, Likelihood, likelihood_of
 from gumdrop.machine.notes import warn
 
@@ -114,8 +114,7 @@ def _watch(
 
     A loss whose KL has a weight of 1 is that of all rows, and says nothing of a row.
     """
-    seen = [(block.site.use.versions, block.weight._version, block.site.scaled_logit._version) for block in blocks]
-    if all(versions == (of_weight, of_rate) for versions, of_weight, of_rate in seen):
+    if not have_moved(blocks):
         return
     if watch_training(blocks, model, nll=kl, num_data=num_data if isinstance(num_data, int) else 0):
         check_rates((block.site for block in blocks), model)

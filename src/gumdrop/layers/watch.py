@@ -1,7 +1,8 @@
 """Notice a site that does not act, or a rate that no optimiser moves: both would be silent.
 
 The KL divergence is computed from parameters, so it counts a site whether or not the model uses it, and an optimiser
-trains the weights whether or not it knows of the rates. A look costs about a microsecond for each site.
+trains the weights whether or not it knows of the rates. A look costs some microseconds for each site, and what it
+remembers stands beside the sites, not in them.
 """
 
 from collections.abc import Sequence
@@ -95,6 +96,12 @@ def watch_training(blocks: Sequence[Block], model: nn.Module, *, nll: Tensor, nu
     if course.objectives <= OBJECTIVES and not nll.ndim and rows:
         _watch_mean(course, nll, rows)
     return course.objectives == 1
+
+
+def has_acted(site: ConcreteDropout) -> bool:
+    """Tell whether a site has dropped units by one of the objectives so far."""
+    acts = _ACTS.get(site.use)
+    return acts is not None and acts.has_acted
 
 
 def have_moved(blocks: Sequence[Block]) -> bool:

@@ -89,6 +89,8 @@ docs-figures: $(VENV)/installed-dev demo ## Write the figures and results of REA
 	PYTHONPATH=tests $(BIN)/python docs/figures/rooms.py
 	PYTHONPATH=tests $(BIN)/python docs/figures/learned_rate.py
 	$(BIN)/python docs/figures/forces.py
+	$(BIN)/python docs/figures/landscape.py
+	$(BIN)/python docs/figures/diagrams.py
 	$(BIN)/python docs/figures/experiment_pictures.py
 	PYTHONPATH=tests $(BIN)/python docs/figures/demo_picture.py
 	PYTHONPATH=tests $(BIN)/python docs/figures/explore_pictures.py
@@ -133,9 +135,7 @@ benchmark-segmentation: $(VENV)/installed-dev ## Time a segmentation network, in
 benchmark-quick: $(VENV)/installed-dev ## Print the ratios of docs/performance.md for this machine (five minutes); writes nothing
 	@$(BIN)/python benchmarks/quick.py
 
-benchmark-training: $(VENV)/installed-dev ## Time sites and training steps (an hour); writes docs/results
-	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/sites.py
-	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/steps.py
+benchmark-training: $(VENV)/installed-dev ## Measure what a training step keeps for its backward pass; writes docs/results
 	$(BIN)/python benchmarks/kept.py
 	$(BIN)/python benchmarks/performance_page.py
 
@@ -149,7 +149,7 @@ benchmark-fits: $(VENV)/installed-dev ## Time fits of tables with the default an
 benchmark-growth: $(VENV)/installed-dev ## Time steps, predictions and fits of growing size (half an hour; goes on where it was stopped; GROWTH="--most 10000000" for the longest tables); writes docs/results
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/growth.py $(GROWTH)
 
-docs-evidence: $(VENV)/installed-dev ## Fill the findings, the tables of experiments and every quoted number from the results
+docs-evidence: $(VENV)/installed-dev ## Judge the findings, fill tables and quoted numbers from the results, and list results that are stale
 	$(BIN)/python docs/figures/experiments_page.py
 
 performance-page: $(VENV)/installed-dev ## Fill the tables of README.md and docs/performance.md, its notebook, method.md and tables.md from the results

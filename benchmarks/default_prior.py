@@ -250,7 +250,8 @@ def draw(results: dict[str, list[dict[str, Any]]]) -> Figure:
     rows = [(f"{name}, {epochs} epochs", name, epochs) for name in results for epochs in _epochs(results[name])]
     figure = Figure(figsize=(9, 0.9 + 0.3 * len(rows)), layout="constrained")
     axes = figure.subplots()
-    for arm, marker, shift in (("no dropout", "x", -0.2), ("fan_in", "s", 0.0), ("default", "o", 0.2)):
+    looks = (("no dropout", "x", -0.27, "#555555"), ("fan_in", "s", 0.0, "#d55e00"), ("default", "o", 0.27, "#0072b2"))
+    for arm, marker, shift, colour in looks:
         found = [
             (i + shift, record["nats"])
             for i, (_, name, epochs) in enumerate(rows)
@@ -258,12 +259,15 @@ def draw(results: dict[str, list[dict[str, Any]]]) -> Figure:
             if (record["arm"], record["epochs"]) == (arm, epochs)
         ]
         heights, nats = np.array(found).T
-        axes.scatter(nats, heights, marker=marker, s=22, label=arm, alpha=0.7)
+        axes.scatter(nats, heights, marker=marker, s=16, label=arm, alpha=0.6, color=colour)
     axes.set_yticks(range(len(rows)), [label for label, *_ in rows])
     axes.set_xscale("symlog", linthresh=0.1)
-    axes.set(xticks=(0, 0.1, 0.3, 1, 3, 10), xlabel="test nats per row, each seed (less is better)")
+    axes.set_xticks([])
+    axes.set_xticks((-0.1, -0.05, 0, 0.05, 0.1, 0.3, 1, 3, 10), minor=False)
+    axes.axvspan(-0.1, 0.1, color="#8a8f98", alpha=0.1, linewidth=0)
+    axes.set_xlabel("test nats per row, each seed; less is better; linear in grey, else log")
     axes.xaxis.set_major_formatter("{x:g}")
-    axes.set_xlim(left=min(0.0, axes.dataLim.xmin))
+    axes.set_xlim(left=min(-0.12, 1.1 * axes.dataLim.xmin))
     axes.invert_yaxis()
     axes.grid(axis="y", linewidth=0.3)
     axes.spines[["top", "right"]].set_visible(False)

@@ -155,19 +155,20 @@ def slopes(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 def numeral(value: float) -> str:
     """Write a number of rows or draws in little room."""
+    if value >= 1_000_000:
+        return f"{value / 1_000_000:g}M"
     return f"{value / 1000:g}k" if value >= 10_000 else f"{value:g}"
 
 
 def panel(axes: Axes, rows: list[dict[str, Any]], axis: str, quantity: str, label: str, unit: str | float) -> None:
-    """Draw the curves of an axis, in units of a contestant's first value or of a number, with their slopes."""
+    """Draw the curves of an axis, in units of a contestant's first value or of a number."""
     styles = {"no dropout": (":", "#888888"), "fixed": ("--", "#444444"), "gumdrop": ("-", "#1f6fb4")}
     mine = {what: curve for (name, what), curve in curves(rows).items() if name == axis}
     for what, curve in mine.items():
         one = mine[unit][0][quantity] if isinstance(unit, str) else unit
-        power = f", slope {slope(curve, quantity):.2f}" if len(curve) >= LEAST_POINTS else ""
         style, colour = styles[what]
         x, y = zip(*((row["value"], row[quantity] / one) for row in curve), strict=True)
-        axes.loglog(x, y, style, color=colour, marker="o", ms=3.5, label=f"{what}{power}")
+        axes.loglog(x, y, style, color=colour, marker="o", ms=3.5, label=what)
     axes.set_xlabel(label)
     axes.set_xticks(sorted({row["value"] for curve in mine.values() for row in curve}))
     axes.xaxis.set_major_formatter(lambda value, _: numeral(value))
@@ -176,7 +177,7 @@ def panel(axes: Axes, rows: list[dict[str, Any]], axis: str, quantity: str, labe
     axes.minorticks_off()
     axes.grid(alpha=0.25)
     axes.spines[["top", "right"]].set_visible(False)
-    if mine:
+    if len(mine) > 1:
         axes.legend(frameon=False, fontsize=7)
 
 

@@ -26,6 +26,7 @@ from gumdrop.ensembles import schedule
 from gumdrop.estimators import ConcreteDropoutClassifier, ConcreteDropoutRegressor
 from gumdrop.machine.environment import environment
 from gumdrop.machine.files import replacing
+from gumdrop_experiments.harness.origin import of_script
 
 COLUMNS = 50
 HIDDEN = 50
@@ -165,6 +166,7 @@ def write(part: str, found: dict[str, Any]) -> None:
         "command": "make benchmark-table",
         "columns": COLUMNS,
         "environment": environment(),
+        "code": of_script(),
         "results": earlier | {part: found},
     }
     with replacing(RESULTS) as file:

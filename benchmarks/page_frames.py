@@ -18,6 +18,7 @@ from pathlib import Path
 from playwright.sync_api import Page, sync_playwright
 
 from gumdrop.views.explore import write_site
+from gumdrop_experiments.harness.origin import of_script
 
 from builders.browser import FLAGS
 
@@ -93,7 +94,7 @@ def main() -> None:
         version = browser.version
         browser.close()
     contents = {"command": "make benchmark-page", "chromium": version.split(".")[0], "goal_ms": round(GOAL, 2)}
-    contents |= {"hardware": f"{platform.machine()} CPU, no GPU", "results": results}
+    contents |= {"hardware": f"{platform.machine()} CPU, no GPU", "code": of_script(), "results": results}
     (RESULTS / "page_frames.json").write_text(json.dumps(contents, indent=1) + "\n")
     if any(result["frame_ms"] > GOAL or result["step_ms"] > GOAL for result in results):
         sys.exit("a frame or a step takes longer than a sixtieth of a second")

@@ -56,11 +56,6 @@ def compared(name: str, keys: dict[str, Callable[[Any], str]], reference: str, r
     return table(header, lines)
 
 
-def mode(compiled: bool) -> str:
-    """Name a way to run."""
-    return "compiled" if compiled else "eager"
-
-
 def quick_rows() -> tuple[dict[str, Any], dict[str, dict[tuple[str, int], dict[str, Any]]]]:
     """The file of ``make benchmark-quick``, and its rows by case and setting."""
     found = json.loads((DOCS / "results" / "speed_quick.json").read_text(encoding="utf-8"))
@@ -96,19 +91,6 @@ def quick_spread() -> str:
         for case, by in cases.items()
     ]
     return table(["what / rival", *headed(settings)], lines)
-
-
-def sites() -> str:
-    """Table of one site."""
-    keys = {"shape": str, "dtype": str, "compiled": mode, "threads": str}
-    rivals = ["gumdrop", "nn.Dropout2d", "formula of the paper", "concretedropout"]
-    return compared("speed_sites", keys, "nn.Dropout", rivals)
-
-
-def steps() -> str:
-    """Table of whole training steps."""
-    keys = {"network": str, "on_input": lambda on: "yes" if on else "no", "compiled": mode, "threads": str}
-    return compared("speed_steps", keys, "fixed", ["gumdrop", "gumdrop without KL", "no dropout", "concretedropout"])
 
 
 def gpu() -> str:
@@ -185,8 +167,6 @@ def moments() -> str:
 
 
 TABLES: dict[str, Callable[[], str]] = {
-    "sites": sites,
-    "steps": steps,
     "kept": kept,
     "draws": draws,
     "prefix": prefix,

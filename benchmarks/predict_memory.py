@@ -15,6 +15,7 @@ from stream_memory import write_table
 
 from gumdrop.machine.environment import environment
 from gumdrop.machine.files import replacing
+from gumdrop_experiments.harness.origin import of_script
 
 RESULTS = Path(__file__).parents[1] / "docs" / "results" / "predict_memory.json"
 SIZES = (500_000, 2_500_000)
@@ -50,7 +51,13 @@ def main() -> None:
     for each in results:
         print(each)
     command = "gumdrop predict fit rows.parquet --stream --out out.parquet"
-    facts = {"command": command, "fit": f"gumdrop fit rows.parquet {FIT}", "seed": 0, "environment": environment()}
+    facts = {
+        "command": command,
+        "fit": f"gumdrop fit rows.parquet {FIT}",
+        "seed": 0,
+        "environment": environment(),
+        "code": of_script(),
+    }
     with replacing(RESULTS) as file:
         file.write(json.dumps({**facts, "cores": os.cpu_count(), "results": results}, indent=1) + "\n")
 

@@ -22,6 +22,7 @@ import gumdrop as gd
 from gumdrop.networks import mlp
 from gumdrop.objective import kl as divergence
 from gumdrop.training import fit_stacked
+from gumdrop_experiments.harness.origin import of_script
 
 PRECISIONS = (1.0, 0.3, 0.1, 0.03, 0.01)
 DEFAULT = divergence.WEAK_PRECISION
@@ -119,6 +120,7 @@ def main() -> None:
         "torch": torch.__version__,
         "scikit-learn": sklearn.__version__,
         "hardware": f"{platform.machine()} CPU",
+        "code": of_script(),
         "results": rows,
     }
     RESULTS.mkdir(exist_ok=True)

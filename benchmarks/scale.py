@@ -22,6 +22,7 @@ from gumdrop.machine.environment import environment
 from gumdrop.networks import mlp
 from gumdrop.training import fit
 from gumdrop.training.processes import ProcessGroup, process_group
+from gumdrop_experiments.harness.origin import of_script
 
 RESULTS = Path(__file__).parents[1] / "docs" / "results" / "scale.json"
 PROCESSES = (1, 2, 4)
@@ -129,6 +130,7 @@ def main() -> None:
         "command": "make benchmark-scale",
         "seed": 0,
         "environment": environment(),
+        "code": of_script(),
         "cores": os.cpu_count(),
         "load_before": load,
         "network": network | {"parameters": parameters},

@@ -1,6 +1,6 @@
 """One dropout site, forward and backward: learned rates against fixed ones, the paper's formula, and a peer.
 
-Run with ``make benchmark-training``; writes ``docs/results/speed_sites.json``.
+Run with ``python benchmarks/sites.py``; writes ``docs/results/speed_sites.json``.
 """
 
 import argparse
@@ -116,7 +116,9 @@ def main() -> None:
             print(row, flush=True)
         rows += new
         rows.sort(key=lambda row: (row["compiled"], list(SHAPES).index(row["shape"])))
-        write_results("speed_sites", command="make benchmark-training", seed=SEED, results=rows, rounds=options.rounds)
+        write_results(
+            "speed_sites", command="python benchmarks/sites.py", seed=SEED, results=rows, rounds=options.rounds
+        )
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """A whole training step of five networks: learned dropout against fixed dropout in the same places, and a peer.
 
-Run with ``make benchmark-training``; writes ``docs/results/speed_steps.json``.
+Run with ``python benchmarks/steps.py``; writes ``docs/results/speed_steps.json``.
 """
 
 import argparse
@@ -270,7 +270,9 @@ def main() -> None:
             print(row, flush=True)
         rows += new
         rows.sort(key=lambda row: (row["compiled"], not row["on_input"], list(NETWORKS).index(row["network"])))
-        write_results("speed_steps", command="make benchmark-training", seed=SEED, results=rows, rounds=options.rounds)
+        write_results(
+            "speed_steps", command="python benchmarks/steps.py", seed=SEED, results=rows, rounds=options.rounds
+        )
 
 
 if __name__ == "__main__":

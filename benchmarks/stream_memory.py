@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from gumdrop.machine.environment import environment
+from gumdrop_experiments.harness.origin import of_script
 
 RESULTS = Path(__file__).parents[1] / "docs" / "results" / "stream_memory.json"
 SIZES = (1_000_000, 10_000_000)
@@ -70,6 +71,7 @@ def main() -> None:
         "command": command,
         "seed": 0,
         "environment": environment(),
+        "code": of_script(),
         "cores": os.cpu_count(),
         "results": results,
     }

@@ -17,6 +17,7 @@ import torch
 
 from gumdrop.machine.environment import environment
 from gumdrop.machine.files import replacing
+from gumdrop_experiments.harness.origin import of_script
 
 CLOCK = "time of the processor with one thread, else of the clock"
 LEAST_ROUNDS = 5
@@ -153,7 +154,8 @@ def write_results(name: str, *, command: str, seed: int, results: Any, device: s
         Its path under ``docs/results``.
     """
     path = RESULTS / f"{name}.json"
-    contents = {"command": command, "seed": seed, **environment(device), "clock": CLOCK, **settings, "results": results}
+    made_with = {"command": command, "seed": seed, **environment(device), "code": of_script(), "clock": CLOCK}
+    contents = {**made_with, **settings, "results": results}
     with replacing(path) as file:
         file.write(json.dumps(contents, indent=1) + "\n")
     return path

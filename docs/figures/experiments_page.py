@@ -1,19 +1,20 @@
 """Fill the tables of ``docs/experiments.md``, ``docs/mnist.md`` and README, and all numbers that pages quote.
 
 Tables stand between ``<!-- name -->`` and ``<!-- end -->``. The published findings, and our test of each, are in
-``findings.toml``; for numbers in text see ``quoted.py``. Run with ``make docs-evidence``.
+``findings.toml``, and judged by ``verdicts.py``; for numbers in text see ``quoted.py``. Run with
+``make docs-evidence``, which also says which results are stale (``stale.py``).
 """
 
 import json
 import re
-import tomllib
-from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from statistics import fmean
 from typing import Any
 
 import quoted
+import stale
+import verdicts
 
 from gumdrop.machine.files import replacing
 from gumdrop_experiments.pages.page import mean_and_error
@@ -21,17 +22,15 @@ from gumdrop_experiments.regularisation import PUBLISHED
 from gumdrop_experiments.regularisation.study import at_the_end
 from gumdrop_experiments.rotation.page import PUBLISHED as ANSWERS
 from gumdrop_experiments.rows.page import findings, tables
-from gumdrop_experiments.rows.results import interval
+from gumdrop_experiments.uci import PUBLISHED as PUBLISHED_UCI
 
 DOCS = Path(__file__).parents[1]
 PAGE = DOCS / "experiments.md"
 README = DOCS.parent / "README.md"
 MNIST = DOCS / "mnist.md"
+MORE_SETS = ("uci-yacht-energy", "uci-power-plant", "uci-naval", "uci-protein")
+"""Results of sets beside the four, each by itself since they take long."""
 UCI = ("boston-housing", "concrete-strength", "wine-quality-red", "kin8nm")
-
-
-QUOTE = re.compile(r"\{([^{}|]+)\|([^{}|]+)\}")
-"""A path, and a number that is written like the one at the path."""
 
 
 def found(name: str) -> Any:
@@ -50,48 +49,24 @@ def listed(values: Iterable[float], digits: int = 2) -> str:
     return ", ".join(f"{value:.{digits}f}" for value in values)
 
 
-def of_seeds(path: str) -> list[float]:
-    """The values at a path, or their mean where it says so."""
-    return [quoted.value(path)] if path.startswith("mean ") else quoted.reached(path)
-
-
-def gained(finding: Mapping[str, Any]) -> tuple[str, str, str]:
-    """What a finding gains with its 95 % interval over seeds, the number of seeds, and the verdict of both."""
-    scale, digits = finding.get("scale", 1), finding.get("digits", 2)
-    ahead, behind = (
-        [scale * value for path in quoted.expanded(paths) for value in of_seeds(path)] for paths in finding["gain"]
-    )
-    mean, half = interval(ahead, behind)
-    least, most = mean - half, mean + half
-    verdict = "reproduced" if least > 0 else "contradicted" if most < 0 else "undecided"
-    return f"{mean:+.{digits}f} ({least:.{digits}f} to {most:.{digits}f})", str(len(ahead)), verdict
-
-
-def judged() -> list[tuple[str, ...]]:
-    """Source, finding, test, seeds and verdict of every published finding."""
-    rows = []
-    for finding in tomllib.loads((DOCS / "figures" / "findings.toml").read_text(encoding="utf-8"))["findings"]:
-        test = QUOTE.sub(lambda quote: quoted.written(quoted.value(quote[1]), quote[2]), finding["test"])
-        seeds, verdict = str(finding.get("seeds", "")), finding.get("verdict", "")
-        if "gain" in finding:
-            gain, seeds, verdict = gained(finding)
-            test = test.replace("{gain}", gain)
-        link = f"[{finding['claim']}]({finding['page']})"
-        rows.append((finding["source"], link, test, seeds if seeds != "0" else "–", f"**{verdict}**"))
-    return rows
-
-
 def counted() -> str:
     """How many findings have each verdict."""
-    verdicts = Counter(row[-1].strip("*") for row in judged())
-    names = ("reproduced", "contradicted", "undecided", "not tested")
-    return f"{sum(verdicts.values())} published findings: {', '.join(f'{verdicts[name]} {name}' for name in names)}."
+    return verdicts.counted(verdicts.rows())
 
 
 def evidence() -> str:
     """The first table of the page, below its counts."""
-    heads = ("source", "finding", "our test", "seeds", "verdict")
-    return f"{counted()}\n\n{table(heads, judged())}"
+    rows = [(row.source, row.claim, row.test, row.over, f"**{row.verdict}**") for row in verdicts.rows()]
+    return f"{counted()}\n\n{table(('source', 'finding', 'our test', 'over', 'verdict'), rows)}"
+
+
+def ours() -> str:
+    """What these experiments found that no source has."""
+    words = {verdicts.REPRODUCED: "shown", verdicts.CONTRADICTED: "refuted"}
+    rows = [
+        (row.claim, row.test, row.over, f"**{words.get(row.verdict, row.verdict)}**") for row in verdicts.rows("ours")
+    ]
+    return table(("finding", "test", "over", "verdict"), rows)
 
 
 # Tables of single experiments
@@ -113,6 +88,24 @@ def chosen() -> str:
             ("seconds of processor for a split", *seconds),
         ],
     )
+
+
+def more_sets() -> str:
+    """The paper's setting, a grid and the default on the further sets, beside what is published."""
+    files = [file for file in MORE_SETS if (DOCS / "results" / f"{file}.json").exists()]
+    sets = {name: each["methods"] for file in files for name, each in found(file).items()}
+    labels = {"chosen": "the default", "grid": "grid search", "paper": "paper's setting"}
+    rows = []
+    for score, what in (("log_likelihood", "log likelihood"), ("rmse", "RMSE")):
+        for key, label in labels.items():
+            digits = [4 if score == "rmse" and methods["grid"]["rmse"][0] < 0.1 else 3 for methods in sets.values()]
+            pairs = [methods[key][score] for methods in sets.values()]
+            cells = [f"{mean:.{n}f} ({error:.{n}f})" for n, (mean, error) in zip(digits, pairs, strict=True)]
+            rows.append((f"{what}: {label}", *cells))
+        column = int(score == "log_likelihood")
+        for i, label in enumerate(("clean grid", "Concrete Dropout")):
+            rows.append((f"{what}: published, {label}", *(PUBLISHED_UCI[name][i][column] for name in sets)))
+    return table(("", *sets), rows)
 
 
 def passes() -> str:
@@ -192,7 +185,9 @@ def nats_by_rows() -> str:
 PAGES: dict[Path, dict[str, Callable[[], str]]] = {
     PAGE: {
         "evidence": evidence,
+        "ours": ours,
         "chosen": chosen,
+        "more_sets": more_sets,
         "passes": passes,
         "replaced": replaced,
         "nats_by_rows": nats_by_rows,
@@ -201,11 +196,13 @@ PAGES: dict[Path, dict[str, Callable[[], str]]] = {
     MNIST: {"regularised": regularised, "rotated": rotated, "told": told},
 }
 """Tables of each page by the names of their places."""
+CHANGING: dict[Path, dict[str, Callable[[], str]]] = {PAGE: {"stale": stale.listed}}
+"""Tables that every change of the code changes: written with the others, and compared by no test."""
 
 
-def filled(page: Path, text: str) -> str:
+def filled(page: Path, text: str, tables: Mapping[Path, Mapping[str, Callable[[], str]]] = PAGES) -> str:
     """Put each table of a page in its place."""
-    for name, make in PAGES[page].items():
+    for name, make in tables.get(page, {}).items():
         pattern = re.compile(rf"(<!-- {name} -->\n).*?(<!-- end -->)", re.DOTALL)
         text, count = pattern.subn(lambda match, make=make: f"{match[1]}\n{make()}\n\n{match[2]}", text)
         if count != 1:
@@ -214,13 +211,14 @@ def filled(page: Path, text: str) -> str:
 
 
 def main() -> None:
-    """Write the pages."""
+    """Write the pages, and print which results are stale."""
     for page in quoted.PAGES:
         text = page.read_text(encoding="utf-8")
-        again = quoted.filled(filled(page, text) if page in PAGES else text)
+        again = quoted.filled(filled(page, filled(page, text), CHANGING))
         if again != text:
             with replacing(page) as file:
                 file.write(again)
+    print("\n".join(stale.lines()))
 
 
 if __name__ == "__main__":

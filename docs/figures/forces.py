@@ -21,6 +21,7 @@ from gumdrop.machine.environment import environment
 from gumdrop.networks import mlp
 from gumdrop.training import fit
 from gumdrop.views import plots
+from gumdrop_experiments.harness.origin import of_script
 from gumdrop_experiments.line.study import points
 
 SIZES = (200, 500)
@@ -127,7 +128,7 @@ def main() -> None:
     torch.set_num_threads(1)
     results = [study(size) for size in SIZES]
     contents = {"command": "make docs-figures", "seed": SEED, "width": WIDTH, "layer": LAYER, "steps": STEPS}
-    contents |= {"environment": environment(), "results": results}
+    contents |= {"environment": environment(), "code": of_script(), "results": results}
     (RESULTS / "forces.json").write_text(json.dumps(contents, indent=1) + "\n")
     draw(results).savefig(RESULTS / "forces.png", dpi=150)
     for result in results:

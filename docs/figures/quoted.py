@@ -10,9 +10,9 @@ numbers of the block and one line for each, where they come from:
 
 ``figures`` names a file of ``docs/results`` and, after it, what all paths begin with, below ``results`` of the file
 or, if it is not there, at its top; a path with a ``/`` in front begins with a file itself. Each part of a path is a
-name, an index, ``*`` (all), ``1:`` (all from the second) or ``name=value`` (the records that have it). ``{a|b}``
-stands for several lines, the leftmost choice changing last. In front of a path may stand `mean`, `se`, `sd`,
-`median`, `min`, `max`, `sum` or `count`, or a ``-`` that turns the sign; ``%`` behind it is a hundred times the
+name, an index, ``*`` (all), ``1:`` (all from the second), ``a,b`` (both) or ``name=value`` (the records that have
+it). ``{a|b}`` stands for several lines, the leftmost choice changing last. In front of a path may stand `mean`, `se`,
+`sd`, `median`, `min`, `max`, `sum` or `count`, or a ``-`` that turns the sign; ``%`` behind it is a hundred times the
 value; `over`, `times`, `minus` and `plus` join paths and numbers from left to right. A number in place of a path says
 that this number is no result. ``besides`` lists such numbers wherever they stand in the block: settings, published
 figures.
@@ -81,6 +81,8 @@ def stepped(nodes: list[Any], step: str) -> Iterator[Any]:
             yield from node.values() if isinstance(node, dict) else node
         elif equals:
             yield from (each for each in (node if isinstance(node, list) else [node]) if str(each.get(name)) == value)
+        elif re.search(r",(?! )", step):
+            yield from (node[each] for each in re.split(r",(?! )", step))
         elif re.fullmatch(r"-?\d*:-?\d*", step):
             yield from node[slice(*(int(end) if end else None for end in step.split(":")))]
         elif isinstance(node, list):

@@ -52,10 +52,12 @@ def clear_bend(start: tuple[float, float], end: tuple[float, float], boxes: set[
     steps = np.linspace(0, 1, 60)[1:-1, None]
     first, last = np.array(start) * INCHES, np.array(end) * INCHES
     across, up = last - first
+    ends = (start[0], start[1] + HEIGHT / 2), (end[0], end[1] - HEIGHT / 2)
+    others = [box for box in boxes if not any(np.allclose(box, its) for its in ends)]
     for bend in BENDS:
         middle = (first + last) / 2 + bend * np.array([up, -across])
         path = ((1 - steps) ** 2 * first + 2 * steps * (1 - steps) * middle + steps**2 * last) / INCHES
-        if not any((np.abs(path - box) < (WIDTH / 2 + 0.04, HEIGHT / 2 - 0.01)).all(1).any() for box in boxes):
+        if not any((np.abs(path - box) < (WIDTH / 2 + 0.08, HEIGHT / 2 + 0.06)).all(1).any() for box in others):
             return bend
     return 0.0
 
@@ -98,7 +100,7 @@ def draw() -> Figure:
             edgecolor=colour,
         )
         ax.add_patch(box)
-        ax.text(x, y, short(room).replace("gumdrop_", ""), ha="center", va="center", fontsize=9.5, color=colour)
+        ax.text(x, y, short(room), ha="center", va="center", fontsize=9.5, color=colour)
     ax.set(xlim=(-3.4, 3.4), ylim=(-0.5, max(RANKS.values()) + 0.5))
     ax.set_yticks(sorted(floors), [f"rank {rank}" for rank in sorted(floors)], fontsize=8, color=plots.INK)
     ax.set_xticks([])

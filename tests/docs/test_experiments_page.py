@@ -3,23 +3,9 @@
 import re
 from typing import Any
 
-import pytest
-
-from builders.generated import ROOT, generators
+from builders.generated import ROOT
 
 PAGE = (ROOT / "docs" / "experiments.md").read_text(encoding="utf-8")
-
-
-@pytest.mark.parametrize(
-    ("gain", "verdict"),
-    [
-        (["camvid/learned/*/no_draws/miou", "camvid/fixed 0.2/*/no_draws/miou"], "reproduced"),
-        (["camvid/fixed 0.2/*/no_draws/miou", "camvid/learned/*/no_draws/miou"], "contradicted"),
-        (["camvid/learned/*/draws/miou", "camvid/learned/*/no_draws/miou"], "undecided"),
-    ],
-)
-def test_a_verdict_is_that_of_the_interval(gain: list[str], verdict: str) -> None:
-    assert generators()[0]["gained"]({"gain": gain})[1:] == ("3", verdict)
 
 
 def test_the_trained_models_load_and_predict(monkeypatch) -> None:

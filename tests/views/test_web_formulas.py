@@ -7,6 +7,8 @@ other compares the browser with it. `GUMDROP_WRITE_GOLDEN=1 pytest tests/views/t
 import itertools
 import json
 import math
+import shutil
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -16,7 +18,7 @@ from gumdrop import functional
 from gumdrop.functional import masks
 
 from builders import reference
-from builders.browser import WIDGET
+from builders.browser import WEB, WIDGET
 from builders.golden import assert_stored
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "web.json"
@@ -141,9 +143,35 @@ def test_curvature_is_the_slope_of_the_slope(page_of) -> None:
 def test_the_names_of_the_specification_are_those_of_its_sketch(page_of) -> None:
     page = page_of(*WIDGET)
     found = page.evaluate(
-        """() => { const {cdObjective, cdGradient, argmin} = MLMath, at = [0.3, 200, 500];
-             return [cdObjective(...at), cdGradient(...at), argmin(200, 500), argmin(200, 500, "library")]; }"""
+        """() => { const {cdObjective, cdGradient, cdCoefficients, argmin} = MLMath;
+             const at = [0.3, ...cdCoefficients(200, 500)];
+             return [cdObjective(...at), cdGradient(...at), argmin([3, 1, 2, 1])]; }"""
     )
-    expected = [sum(reference.stylised_terms(0.3, 200, 500)), slope("stylised", 0.3, 200, 500)]
-    expected += [optimum(objective, 200, 500) for objective in ("stylised", "library")]
-    assert found == pytest.approx(expected, abs=1e-4)
+    assert found == pytest.approx(
+        [sum(reference.stylised_terms(0.3, 200, 500)), slope("stylised", 0.3, 200, 500), 1], abs=1e-4
+    )
+
+
+NODE = shutil.which("node")
+
+
+@pytest.mark.skipif(NODE is None, reason="needs node")
+def test_the_functions_of_the_specification_without_a_browser() -> None:
+    """L(p) = cLik p + cW (1-p)^2 - cE H(p) with coefficients of their own, and a descent in steps of 42 ms."""
+    script = f"""
+      globalThis.self = globalThis;
+      require({json.dumps(str(WEB / "landscape-terms.js"))});
+      const {{ cdObjective, cdGradient, cdCoefficients }} = MLMath;
+      const {{ placeAt, descent, optimum, STEP_MS }} = Gumdrop.landscape;
+      const places = [0, 21, 42, 43, 125, 126, 1e9, Infinity].map((ms) => placeAt([0.5, 0.4, 0.3, 0.2], ms));
+      const path = descent("library", 0.9, 200, 500), end = path.at(-1) - optimum("library", 200, 500);
+      const at = [0.3, 0.7, 1.9, 2.3], h = 1e-6, around = [at[0] + h, at[0] - h];
+      const [up, down] = around.map((p) => cdObjective(p, ...at.slice(1)));
+      const slope = (up - down) / (2 * h);
+      const sketch = [cdObjective(...at), cdGradient(...at) / slope, ...cdCoefficients(200, 500), STEP_MS, end + 1];
+      console.log(JSON.stringify([...sketch, places]));
+    """
+    *numbers, places = json.loads(subprocess.check_output([NODE, "-e", script], text=True))
+    entropy = -0.3 * math.log(0.3) - 0.7 * math.log(0.7)
+    assert numbers == pytest.approx([0.7 * 0.3 + 1.9 * 0.7**2 - 2.3 * entropy, 1, 1 / 200, 0.8, 2.5, 42, 1], rel=1e-4)
+    assert places == pytest.approx([0.5, 0.45, 0.4, 0.4 - 0.1 / 42, 0.2 + 0.1 / 42, 0.2, 0.2, 0.2], abs=1e-9)

@@ -36,7 +36,9 @@ BY_DRAWS = """Mean IoU, %, by the statistics that normalise maps, by what of the
 number; means over networks, standard errors in brackets."""
 CLASS_CALIBRATION = "Calibration error of each class by itself, %, over all pixels."
 IOU = "Intersection over union of each class, %, with draws."
-CALIBRATION = "How sure the first network of each kind was of a pixel, and how often right."
+CALIBRATION = """How sure the first network of each kind was of a pixel, and how often right; bins of less than one
+pixel in 10,000 are left out."""
+LEAST_SHARE = 1e-4
 NOTES = (
     """All stand at the same places: in front of every convolution but the first. 'None' has rates of 0. Crops are
     mirrored at random. Void pixels count nowhere. A mask drops whole channels of a picture.""",
@@ -59,12 +61,12 @@ def page(outcome: WithPictures) -> Page:
     body: list[Picture | Table] = [
         _table(results),
         *([Picture("camvid-maps", MAPS, _maps(shown))] if shown else []),
-        Picture("camvid-calibration", CALIBRATION, _calibration(results)),
+        Picture("camvid-calibration", CALIBRATION, draw_calibration(results)),
         Picture("camvid-classes", "The same for each class by itself.", _draw_class_calibration(results)),
         _by_class(CLASS_CALIBRATION, by_class, results, "class_ece", ".2f"),
         _averages(results),
         *_by_draws(results),
-        *([Picture("camvid-rates", RATES, _rates(results))] if "learned" in results else []),
+        *([Picture("camvid-rates", RATES, draw_rates(results))] if "learned" in results else []),
         _by_class(IOU, with_draws, results, "iou", ".1f"),
         Picture("camvid-curves", CURVES, _curves(results)),
     ]
@@ -161,7 +163,8 @@ def _curves(results: Results) -> Figure:
     return drawing
 
 
-def _rates(results: Results) -> Figure:
+def draw_rates(results: Results) -> Figure:
+    """Draw the learned rates of each fit by depth, and those of the first over training."""
     drawing, (final, over) = subplots(1, 2, sharey=True, size=(10, 3.8))
     first = results["learned"][0]["rates"]
     names = by_depth(first)
@@ -178,11 +181,13 @@ def _rates(results: Results) -> Figure:
     return drawing
 
 
-def _calibration(results: Results) -> Figure:
+def draw_calibration(results: Results) -> Figure:
+    """Draw how often the first network of each kind was right, by how sure it was."""
     drawing, panels = subplots(1, len(results), squeeze=False, size=(3.2 * len(results), 3.4))
     for ax, (variant, runs) in zip(panels[0], results.items(), strict=True):
         bins = runs[0]["draws"]["calibration"]
         sure, right = _shares(bins)
+        right[np.array(bins["pixels"]) < LEAST_SHARE * np.sum(bins["pixels"])] = np.nan
         plots.reliability(sure, right, bins["pixels"], ax=ax)
         ax.set_title(variant, fontsize=10, loc="left")
     return drawing

@@ -134,6 +134,8 @@ def _uncertainty(variants: Variants) -> Figure:
         else:
             ax.set_yscale("log")
         dress(ax, title=title, x="trial")
+    panels[0].axhline(LEAST_SD, color=plots.INK, linewidth=0.8, linestyle=":")
+    panels[0].annotate(f"{LEAST_SD:g} or less", (2, LEAST_SD), (0, 4), textcoords="offset points", fontsize=8)
     panels[0].set_ylabel("SDs of the change of state")
     panels[1].fill_between([], [], color=plots.INK, alpha=0.13, label="range of all searches")
     legend_below(drawing, panels[1], 4, plots.SIZE)

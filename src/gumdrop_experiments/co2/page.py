@@ -1,5 +1,6 @@
 """The page of `co2`."""
 
+from collections.abc import Collection
 from typing import Any
 
 import numpy as np
@@ -23,7 +24,8 @@ KIND = {
     "held": "The same, but rates stay at .1 for the first half of the steps, and are let go then.",
 }
 FIT = """Left: the share of the seasons, what a running mean over a year takes away, that the function with averaged
-weights explains on the months of training. Solid lines are ReLU, dashed ones tanh. All steps are on all months."""
+weights explains on the months of training. Solid lines are ReLU, dashed ones tanh. All steps are on all months. A
+cross: stopped before its last step."""
 CHAINS = """Draws of the hyper-parameters, their autocorrelation, and intervals of highest density for each chain;
 the dotted line is the estimate by the largest marginal likelihood. Good are chains that cannot be told apart."""
 PROCESSES = {
@@ -31,7 +33,7 @@ PROCESSES = {
     "sampled": "GP, squared exponential, sampled",
     "seasonal": "GP, seasonal kernel",
 }
-BESIDE = {"scripts": "sampled", "fixed": "squared-exponential", "learned": "seasonal"}
+BESIDE = {"scripts": "sampled", "fixed": "sampled", "learned": "seasonal"}
 """The process that stands beside each kind of networks, where it was computed."""
 
 
@@ -41,7 +43,9 @@ def page(results: Plain) -> Page:
     body: list[Picture | Table] = [Picture("co2-record", RECORD, _record(results))]
     body += [Picture(f"co2-{kind}", WHAT + KIND[kind], _panels(results, kind)) for kind in there]
     body += [_table(results)]
-    body += [Picture("co2-fit", FIT, _fit(results["networks"])), _networks(results)] if there else []
+    body += (
+        [Picture("co2-fit", FIT, _fit(results["networks"], results["stopped"])), _networks(results)] if there else []
+    )
     if "sampled" in results["processes"]:
         body += [Picture("co2-chains", CHAINS, hyper_parameters(results["processes"])), _parameters(results)]
     return Page(title="Extrapolating carbon dioxide", lead=_lead(results), body=body, notes=_notes(results))
@@ -161,9 +165,9 @@ def _panels(results: Plain, kind: str) -> Figure:
         _data(ax, results)
         ax.set(xlabel="month, standardised", ylabel="CO₂ less trend, standardised")
         ax.label_outer()
-    _averaged(axes[0, 0], x, networks[0])
-    top = 9.0
-    if process in results["processes"]:
+    top, beside_process = 9.0, process in results["processes"]
+    _averaged(axes[0, 0], x, networks[-1 if beside_process else 0])  # that of the tutorial is the tanh network
+    if beside_process:
         curve = results["processes"][process]["curve"]
         _line(axes.flat[1], x, curve["mean"])
         _band(axes.flat[1], x, curve["mean"], curve["std"], plots.BLUE, "2 SD, noise included")
@@ -174,10 +178,10 @@ def _panels(results: Plain, kind: str) -> Figure:
         curve = network["curve"]
         _line(ax, x, curve["mean"])
         total = np.hypot(curve["epistemic"], network["noise"])
-        _band(ax, x, curve["mean"], total, plots.BLUE, "2 SD, noise included")
         _band(ax, x, curve["mean"], curve["epistemic"], plots.ORANGE, "2 SD of drawn functions")
+        _band(ax, x, curve["mean"], total, plots.BLUE, "2 SD, noise included", inside=curve["epistemic"])
         dress(ax, title=f"drawn functions, {network['label']}")
-        top = max(top, *np.add(curve["mean"], 2 * np.array(curve["epistemic"])))
+        top = max(top, *(np.array(curve["mean"]) + 2.1 * total))
     axes[0, 0].set(xlim=(x[0], x[-1]), ylim=(-4.5, top))
     legend_below(drawing, axes.flat[2], 5)
     return drawing
@@ -199,12 +203,15 @@ def _line(ax: Axes, x: Any, y: Any) -> None:
     ax.plot(x, y, color=plots.ORANGE, linewidth=1.4, label="prediction", zorder=3)
 
 
-def _band(ax: Axes, x: Any, mean: Any, std: Any, colour: str, label: str) -> None:
-    middle, width = np.asarray(mean), 2 * np.asarray(std)
-    ax.fill_between(x, middle - width, middle + width, color=colour, alpha=0.2, linewidth=0, label=label)
+def _band(ax: Axes, x: Any, mean: Any, std: Any, colour: str, label: str, *, inside: Any = 0.0) -> None:
+    """Fill a band of two standard deviations; what another band inside it covers keeps its own colour."""
+    middle, width, hole = np.asarray(mean), 2 * np.asarray(std), 2 * np.asarray(inside)
+    for side, name in ((1, label), (-1, None)):
+        ends = middle + side * hole, middle + side * width
+        ax.fill_between(x, *ends, color=colour, alpha=0.25, linewidth=0, label=name)
 
 
-def _fit(networks: Plain) -> Figure:
+def _fit(networks: Plain, stopped: Collection[str]) -> Figure:
     drawing, (seasons, errors, rates) = subplots(1, 3, size=(11, 3.6))
     colours = dict(zip(KINDS, (plots.INK, *plots.PALETTE), strict=False))
     for name, network in networks.items():
@@ -213,6 +220,10 @@ def _fit(networks: Plain) -> Figure:
         steps = [each["step"] for each in network["looks"]]
         seasons.plot(steps, [100 * each["seasons"] for each in network["looks"]], label=network["label"], **look)
         errors.plot(steps, [each["rmse"] for each in network["looks"]], **look)
+        if name in stopped:
+            at, end = {"color": colours[kind], "marker": "X", "markersize": 8, "zorder": 4}, network["looks"][-1]
+            seasons.plot(steps[-1], 100 * end["seasons"], **at)
+            errors.plot(steps[-1], end["rmse"], **at)
         if kind in ("learned", "narrow", "held"):
             rates.plot(steps, [np.mean(each["rates"]) for each in network["looks"]], **look)
     dress(seasons, title="seasons explained, %", x="step").set_ylim(-10, 102)

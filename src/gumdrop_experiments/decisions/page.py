@@ -26,7 +26,9 @@ from gumdrop_experiments.pages import (
 LEAD = "Which rows to label, which rows to distrust, and what more data change."
 LABELS = "What a test set says after each batch of labels: mean over seeds, band of one SE."
 OUTLIERS = "AUROC of each score: 0.5 is guessing, 1 is right always. Dots are seeds."
-GROWING = "Learned rate of each layer as rows are added by partial_fit; lines are seeds."
+GROWING = """Learned rate of each layer as rows are added by partial_fit, in several orders of the rows. Each fit
+chooses its architecture and strength anew, so rates need not fall steadily."""
+LINES = ("-", "--", ":")
 NOTES = (
     """Labels: 20 random rows of a pool of 1,000 to begin with, 40 more in each batch; after each batch the estimator
     trains anew on all labels, by partial_fit, with 200 passes. The same first rows and test rows for all choices.""",
@@ -116,6 +118,9 @@ def _rates(rates: Plain) -> Figure:
             values = [[point["rates"][layer] for point in curve] for curve in curves]
             lines = axes.plot(sizes, np.transpose(values), "o-", markersize=3, color=colour)
             lines[0].set_label(f"layer {layer + 1}" + (", inputs" if layer == 0 else ""))
+            for line, style in zip(lines, LINES, strict=False):
+                line.set_linestyle(style)
         ticks_at(axes, sizes)
-        dress(axes, title=name, x="rows", y="drop probability p", ylim=(0, None), legend=8)
+        title = f"{name}; {len(curves)} orders of the rows, a line style for each"
+        dress(axes, title=title, x="rows", y="drop probability p", ylim=(0, None), legend=8)
     return figure

@@ -1,4 +1,6 @@
-"""Estimators of the gradient of E[f(mask)] for drop logits, each written as its source states it.
+"""Estimators of the gradient of E[f(mask)] for drop logits, each by the formula of its source.
+
+The simplified one bounds its exponent, where its source masks what is not a number and adds a margin.
 
 A mask holds 1 where a unit is kept, with probability ``1 - p``. An estimator takes the drop logits, two uniform draws
 for each unit and a function of a mask, and gives the gradient for the logits from two evaluations of the function:

@@ -185,6 +185,8 @@ class Parts:
         if self._group.world_size == self.options.jobs == 1 and self.options.launcher == "processes":
             return {name: self._part(name, compute) for name, compute in computes.items()}
         waiting = self._group.from_first(lambda: [name for name in computes if not self._file(name).exists()])
+        if waiting:
+            self._note_code()
         calls = {name: partial(_compute, self, name, computes[name]) for name in waiting}
         if self._group.world_size > 1:
             problems = self._share(calls)
@@ -213,6 +215,9 @@ class Parts:
     def _note_time(self) -> None:
         """Do nothing; a run writes down the time that it has taken."""
 
+    def _note_code(self) -> None:
+        """Do nothing; a run writes down the code of a part that is not yet there."""
+
     def _file(self, name: str) -> Path:
         return self.folder / "parts" / f"{name}.json"
 
@@ -228,6 +233,7 @@ class Parts:
             self._notify(f"{self.name}: {name} was done before")
             return read_json(path)
         started = time.monotonic()
+        self._note_code()
         self._notify(f"{self.name}: {name} ...")
         with single_process():
             part = plain(compute(), f"part {name!r}")

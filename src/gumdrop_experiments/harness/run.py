@@ -11,6 +11,7 @@ from gumdrop.machine.environment import environment
 from gumdrop.machine.files import replacing
 from gumdrop.machine.numerals import with_minus
 from gumdrop.machine.version import VERSION
+from gumdrop_experiments.harness.origin import of_experiment
 from gumdrop_experiments.harness.parts import Parts
 from gumdrop_experiments.harness.plain import Plain, plain, read_json, write_json
 from gumdrop_experiments.harness.settings import RunOptions
@@ -42,7 +43,10 @@ class Run(Parts):
         shared = {"seed": options.seed, "quick": options.quick, "device": options.device}
         self._settings = plain({**shared, **(settings or {})}, "the settings")
         self._identity = {"experiment": name, "gumdrop": VERSION, **self._settings}
-        self._earlier = _time_spent_in(self.folder, self._identity, options.resume) if self._writes else 0.0
+        recorded = _recorded_in(self.folder, self._identity, options.resume) if self._writes else {}
+        self._earlier = float(recorded.get("seconds", 0.0))
+        self._code = of_experiment(name)
+        self._codes: list[Plain] = recorded.get("codes", []) if recorded else [self._code]
         self._began = time.monotonic()
 
     def __enter__(self) -> Self:
@@ -76,6 +80,8 @@ class Run(Parts):
             "command": command_line(self.name, self._settings),
             **self._settings,
             "environment": environment(self.options.device),
+            "code": self._codes[-1] if self._codes else None,
+            "earlier_codes": [{key: code[key] for key in ("commit", "fingerprint")} for code in self._codes[:-1]],
             "seconds": round(self._seconds(), 1),
             "figures": [f"{picture.name}.png" for picture in page.pictures],
             "results": plain(results, "`results`"),
@@ -92,7 +98,16 @@ class Run(Parts):
 
     def _note_time(self) -> None:
         if self._writes:
-            write_json(self.folder / "run.json", {"settings": self._identity, "seconds": self._seconds()})
+            contents = {"settings": self._identity, "seconds": self._seconds(), "codes": self._codes}
+            write_json(self.folder / "run.json", contents)
+
+    def _note_code(self) -> None:
+        """Record the code of a part that is computed now; a run that goes on under other code has several."""
+        if self._code["fingerprint"] in [code["fingerprint"] for code in self._codes]:
+            return
+        if self._earlier:
+            self._notify(f"{self.name}: the code has changed since this run began; its results will name both commits")
+        self._codes.append(self._code)
 
 
 def write_figure(picture: Picture, folder: Path) -> None:
@@ -106,14 +121,14 @@ def write_figure(picture: Picture, folder: Path) -> None:
     picture.drawing.set_layout_engine("none")  # the page draws it again, where everything stands by now
 
 
-def _time_spent_in(folder: Path, identity: Plain, resume: bool) -> float:
-    """Check that a folder is a run's to fill; return the seconds that were spent in it before."""
+def _recorded_in(folder: Path, identity: Plain, resume: bool) -> Plain:
+    """Check that a folder is a run's to fill; return what an earlier run in it recorded, if there was one."""
     start = folder / "run.json"
     if not folder.exists() or (folder.is_dir() and not any(folder.iterdir())):
-        return 0.0
+        return {}
     if not start.is_file():
         raise FileExistsError(f"{folder} holds something that is no run; name another folder with --out")
-    recorded = read_json(start)
+    recorded: Plain = read_json(start)
     old, new = recorded["settings"], identity
     if not resume:
         raise FileExistsError(
@@ -126,7 +141,7 @@ def _time_spent_in(folder: Path, identity: Plain, resume: bool) -> float:
             f"{folder} holds a run with other settings ({'; '.join(changed)}); repeat these, or name another folder "
             "with --out"
         )
-    return float(recorded["seconds"])
+    return recorded
 
 
 def command_line(name: str, settings: Plain) -> str:

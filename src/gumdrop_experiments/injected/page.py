@@ -79,5 +79,6 @@ def _gains(networks: Plain, score: str) -> Figure:
         ways = {way: each[score] for way, each in _named(networks[name]).items() if way != WAYS[TEMPERATURE]}
         low, high = edges_of(list(ways.values()))
         dots(ax, ways, (min(low, -0.1 * abs(high)), max(high, LEAST_EDGE)), "+.3f", look=_look)
-        ax.axvline(0, color=INK, linewidth=1, linestyle=":")
+        ax.axvline(0, color=INK, linewidth=1, linestyle=":", zorder=0)
+    drawing.supxlabel("gain on the temperature alone, each panel on a scale of its own", fontsize=9)
     return drawing

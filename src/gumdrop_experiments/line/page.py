@@ -6,15 +6,15 @@ from matplotlib.figure import Figure
 from gumdrop.views import plots
 from gumdrop_experiments.harness import Plain
 from gumdrop_experiments.line import PUBLISHED
-from gumdrop_experiments.line.study import NOISE, OFFSET, SIZES, SLOPE, TUNED_SIZES, even_network
-from gumdrop_experiments.pages import Page, Picture, Table, dress, legend_below, subplots
+from gumdrop_experiments.line.study import NOISE, OFFSET, SIZES, SLOPE
+from gumdrop_experiments.pages import GREY, Page, Picture, Table, dress, legend_below, subplots
 
 FITS = """Mean, and bands of two standard deviations, for each number of data N; at most 100 points are drawn. Good
 is a mean on the dotted line, a blue band of the same width everywhere, and an orange one that is narrow where there
 are data."""
 UNCERTAINTY = """Standard deviations, averaged as variances over the inputs, against the number of data. Good is an
-aleatoric part at the truth and an epistemic part that falls. Dotted: where the objective is lowest if all units
-carry equal parts."""
+aleatoric part at the truth and an epistemic part that falls; ours falls, below the published one. The table has half
+the steps and the optimum of even weights beside it."""
 
 RATES = "Learned rates against the number of data. Good are rates that fall as data grow."
 LAYERS = ("input", "hidden 1", "hidden 2", "hidden 3")
@@ -119,24 +119,15 @@ def _fits(series: Plain) -> Figure:
 
 def _uncertainty(networks: list[Plain]) -> Figure:
     drawing, panels = subplots(1, 2, size=(9, 4.4))
-    sizes = np.geomspace(SIZES[0], SIZES[-1], 40).round().astype(int)
     for ax, name in zip(panels, ("aleatoric", "epistemic"), strict=True):
         ax.axhline(NOISE if name == "aleatoric" else 0, color=plots.INK, linewidth=1, label="truth (unlimited data)")
-        ax.plot(*zip(*PUBLISHED[name].items(), strict=True), "D--", color="grey", label="published (ends)")
+        ax.plot(*zip(*PUBLISHED[name].items(), strict=True), "D--", color=GREY, label="published, 1024 units (ends)")
         for series, colour in zip(networks, (plots.BLUE, plots.ORANGE), strict=True):
-            units = f"{series['width']} units"
-            optimum = [even_network(int(n), series["width"])[name] for n in sizes]
-            ax.plot(SIZES, [run[name] for run in series["runs"]], "o-", color=colour, label=f"ours, {units}")
-            ax.plot(SIZES, [run[name] for run in series["half_the_steps"]], "o--", color=colour, alpha=0.4)
-            ax.plot(sizes, optimum, ":", color=colour, label=f"optimum, even weights, {units}")
-            chosen = [r for each in series["held_out"] for r in each["strengths"] if r["strength"] == each["chosen"]]
-            held_out = {n: run[name] for n, run in zip(TUNED_SIZES, chosen, strict=True)}
-            label = f"strength by held-out points, {units}"
-            ax.plot(*zip(*held_out.items(), strict=True), "s", color=colour, markerfacecolor="white", label=label)
-        ax.set(xscale="log", xlabel="number of data, N", ylim=(-0.03 if name == "epistemic" else 0.8, None))
+            found = [run[name] for run in series["runs"]]
+            ax.plot(SIZES, found, "o-", color=colour, linewidth=1.8, label=f"ours, {series['width']} units")
+        ax.set(xscale="log", xlabel="number of data, N", ylim=(-0.03 if name == "epistemic" else 0.9, None))
         dress(ax, title=f"{name} standard deviation")
-    panels[0].plot([], [], "o--", color="grey", alpha=0.4, label="half the steps")
-    legend_below(drawing, panels[0], 3, 9)
+    legend_below(drawing, panels[0], 4, 9.5)
     return drawing
 
 

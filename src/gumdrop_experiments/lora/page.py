@@ -115,7 +115,7 @@ def _depth(paths: Plain) -> Figure:
                 ax.plot(range(1, len(choice["rates"]) + 1), choice["rates"], marker="o", ms=3, lw=1, alpha=0.6, **look)
         ax.set_xlabel("path, from the input")
     next(iter(panels.values())).set_ylabel("drop probability p")
-    legend_of(drawing, PATH_LOOKS, 3)
+    legend_of(drawing, {f"{name}, a line for each seed": look for name, look in PATH_LOOKS.items()}, 3)
     return drawing
 
 

@@ -95,7 +95,23 @@ def mean_of(studies: Sequence[Plain], kind: str, score: str) -> float:
     return statistics.mean(study[kind][score] for study in studies)
 
 
+def _courses(network: Plain) -> Figure:
+    """Draw rates over training for the one size that there is, each seed."""
+    drawing, ax = subplots(size=(9, 4.4))
+    for layer, (label, colour) in enumerate(zip(LAYERS, LAYER_COLOURS, strict=True)):
+        for i, study in enumerate(network["learned"]):
+            path = [epoch[layer] for epoch in study["rates_over_training"]]
+            look = {"label": label, "linewidth": 1.6} if i == 0 else {"linewidth": 0.8, "alpha": 0.55}
+            ax.plot(range(1, len(path) + 1), path, color=colour, **look)
+    title = f"over training, {network['num_data']:,} images; a line for each seed"
+    dress(ax, title=title, x="epoch", y="drop probability p", ylim=(0, 0.52))
+    legend_below(drawing, ax, 4)
+    return drawing
+
+
 def _rates(results: Plain) -> Figure:
+    if len(results["sizes"]) == 1:
+        return _courses(results["sizes"][0])
     drawing = Figure(figsize=(11, 5.2), layout="constrained")
     beside, paths = drawing.subfigures(1, 2, width_ratios=[1, 1.5], squeeze=False)[0]
     sizes = [network["num_data"] for network in results["sizes"]]

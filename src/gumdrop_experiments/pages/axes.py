@@ -14,6 +14,8 @@ if TYPE_CHECKING:  # each process of a run would load matplotlib, and one draws
     from matplotlib.figure import Figure
 
 GREY = "#8a8f98"
+WHOLE = 100
+"""Numbers from here on are written without decimals."""
 
 
 def subplots(rows: int = 1, columns: int = 1, *, size: tuple[float, float], **options: Any) -> tuple[Figure, Any]:
@@ -137,7 +139,9 @@ def dot(
         ax.errorbar(mean, row, xerr=error, **{"marker": "o", "linestyle": "none", "capsize": 2 if error else 0, **look})
         return
     options: Plain = {"textcoords": "offset points", "va": "center", "fontsize": 8, "color": look.get("color")}
+    options["bbox"] = {"facecolor": "white", "edgecolor": "none", "pad": 1}  # lines end before the figures
+    number = f"{mean:,.0f}" if abs(mean) >= WHOLE else f"{mean:{form}}"
     if mean < low:
-        ax.annotate(f"← {mean:{form}}", (low, row), (3, 0), ha="left", **options)
+        ax.annotate(f"← {number}", (low, row), (3, 0), ha="left", **options)
     else:
-        ax.annotate(f"{mean:{form}} →", (high, row), (-3, 0), ha="right", **options)
+        ax.annotate(f"{number} →", (high, row), (-3, 0), ha="right", **options)

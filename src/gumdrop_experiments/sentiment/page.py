@@ -9,8 +9,8 @@ from gumdrop_experiments.pages import Page, Picture, Table, dress, legend_below,
 from gumdrop_experiments.sentiment.study import NUM_SAMPLES, SCORES, best_of
 
 SCORES_SHOWN = "Mean and standard error over seeds on the test sentences."
-EPOCHS = """First seed, after each epoch. The loss of the development sentences is that of five draws, averaged;
-accuracies are those of single draws. A dot marks the epoch that is kept."""
+EPOCHS = """After each epoch, thin each seed, thick their mean. The loss of the development sentences is that of five
+draws, averaged; accuracies are those of single draws. A dot marks the epoch that is kept."""
 RATES = """Learned rates of each seed over training, from their start. A dot marks the epoch that is kept, which is
 the one that is scored."""
 RELIABILITY = "First seed, test sentences: how sure it was, and how often it was right."
@@ -92,10 +92,13 @@ def _epochs(results: Plain) -> Figure:
     for row, (score, (label, scale)) in zip(panels, scores.items(), strict=True):
         for ax, (name, title) in zip(row, parts.items(), strict=True):
             for key, colour in zip(shown, plots.PALETTE, strict=False):
-                part = results[key]["parts"][0]
-                values, kept = scale * np.array(part[f"{name}_{score}"], dtype=float), part["best_epoch"]
-                ax.plot(range(1, len(values) + 1), values, color=colour, linewidth=1.3, label=key)
-                ax.plot(kept, values[kept - 1], "o", color=colour, markersize=4)
+                parts_of_key = results[key]["parts"]
+                seeds = scale * np.array([part[f"{name}_{score}"] for part in parts_of_key], dtype=float)
+                epochs, label_of_key = range(1, seeds.shape[1] + 1), f"{key}, seeds: {len(seeds)}"
+                for values, part in zip(seeds, parts_of_key, strict=True):
+                    ax.plot(epochs, values, color=colour, linewidth=0.6, alpha=0.4)
+                    ax.plot(part["best_epoch"], values[part["best_epoch"] - 1], "o", color=colour, markersize=4)
+                ax.plot(epochs, seeds.mean(0), color=colour, linewidth=1.6, label=label_of_key)
             dress(ax, title=title if score == "nll" else "", x="epoch" if score == "accuracy" else "", whole=True)
         row[0].set_ylabel(label)
     panels[0, 0].plot([], [], "o", color=plots.INK, markersize=4, label="epoch kept")

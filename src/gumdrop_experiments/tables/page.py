@@ -164,7 +164,7 @@ def methods_table(
 
 def _gaps(sets: Plain) -> Figure:
     keys = [key for key in METHODS if key != OURS and any(key in each["methods"] for each in sets.values())]
-    figure, panels = panels_of(list(sets), 4, panel=(2.4, 0.28 * len(keys) + 0.9), margin=2.2, sharey=True)
+    figure, panels = panels_of(list(sets), 2, panel=(3.0, 0.22 * len(keys) + 0.8), margin=2.2, sharey=True)
     for name, axes in panels.items():
         axes.axvline(0, color=INK, linewidth=1, zorder=0)
         methods, rows = sets[name]["methods"], {}
@@ -174,7 +174,7 @@ def _gaps(sets: Plain) -> Figure:
             rows[LABELS[key]] = (summary["gap"], summary["gap_error"]) if "gap" in summary else absent
         edges = edges_of([(0.0, 0.0), *(row for row in rows.values() if not isinstance(row, str))])
         dots(axes, rows, edges, look=lambda label: {"color": BLUE, "markersize": 4})
-    figure.supxlabel("log likelihood less that of gumdrop, nats per row", fontsize=9)
+    figure.supxlabel("log likelihood less that of gumdrop, nats per row; each panel on a scale of its own", fontsize=9)
     return figure
 
 

@@ -1,6 +1,7 @@
 """The page of `uci`."""
 
 import re
+from collections import Counter
 from typing import Any, Literal
 
 import numpy as np
@@ -159,8 +160,9 @@ def _coverage(sets: Plain) -> Figure:
             axes.scatter(column[inside], inside, marker=marker, s=26, color=colour, label=f"{level} % interval")
         for i, row in enumerate(gaps):
             if far := [gap for gap in row if abs(gap) >= FARTHEST_GAP]:
-                text, coordinates = ", ".join(f"{gap:+.0f}" for gap in far), ("axes fraction", "data")
-                axes.annotate(text, (1.01, i), xycoords=coordinates, va="center", fontsize=8, annotation_clip=False)
+                text = ("← {}" if max(far) < 0 else "{} →").format(", ".join(f"{gap:+.0f}" for gap in far))
+                look: Plain = {"xycoords": ("axes fraction", "data"), "va": "center", "ha": "right", "fontsize": 8}
+                axes.annotate(text, (0.99, i), **look)
         axes.set_xlim(-1.05 * FARTHEST_GAP, 1.05 * FARTHEST_GAP)
         name_rows(axes, [LABELS[key] for key in keys])
         axes.set_xlabel("points above (+) or below (−) what it should be", fontsize=8)
@@ -202,6 +204,13 @@ def _cost(sets: Plain) -> Figure:
         bottom = -3 * max([0.05, *(summary["gain"] for summary in shown.values())])
         for key, summary in shown.items():
             axes.plot(summary["cost_ratio"], max(summary["gain"], bottom), linestyle="none", **looks[key])
+        heights: Counter[float] = Counter()  # marks of about one cost have their numbers above each other
+        for key in (key for key in shown if shown[key]["gain"] < bottom):
+            cost, text = shown[key]["cost_ratio"], f"↓ {shown[key]['gain']:.1f}"
+            look = {"color": looks[key]["color"], "fontsize": 8, "ha": "right", "va": "center"}
+            offset = (-9, 10 * heights[round(cost, 1)])
+            axes.annotate(text, (cost, bottom), offset, textcoords="offset points", **look)
+            heights[round(cost, 1)] += 1
         axes.set(xscale="log", xlim=(0.02, 2))
         axes.set_xlabel("row passes in training, ratio to the grid search", fontsize=8)
         axes.set_ylabel("gain in log likelihood", fontsize=8)

@@ -7,6 +7,7 @@
 
   const LOW = 0.01, HIGH = 0.99;
   const STEP = 0.003, STILL = 1e-5, MOST = 20000;
+  const STEP_MS = 42, UNSEEN = 5e-4;
   const SQUARE_NORM = 0.25, NOISE_VARIANCE = 1;
 
   const entropy = (p) => -p * Math.log(p) - (1 - p) * Math.log1p(-p);
@@ -16,15 +17,16 @@
     curvature: factor / (p * (1 - p)),
   });
 
-  /** The specification's sketch: L(p) = p/N + 0.8 (1-p)^2 - (K/N) H(p). */
-  function stylised(p, N, K) {
-    const weight = 0.8;
+  /** The specification's sketch: L(p) = cLik p + cW (1-p)^2 - cE H(p), its three terms. */
+  function sketch(p, cLik, cW, cE) {
     return {
-      likelihood: { value: p / N, slope: 1 / N, curvature: 0 },
-      weights: { value: weight * (1 - p) ** 2, slope: -2 * weight * (1 - p), curvature: 2 * weight },
-      entropy: entropyTerm(p, K / N),
+      likelihood: { value: cLik * p, slope: cLik, curvature: 0 },
+      weights: { value: cW * (1 - p) ** 2, slope: -2 * cW * (1 - p), curvature: 2 * cW },
+      entropy: entropyTerm(p, cE),
     };
   }
+  const coefficients = (N, K) => [1 / N, 0.8, K / N];
+  const stylised = (p, N, K) => sketch(p, ...coefficients(N, K));
 
   /**
    * What gumdrop minimises, per datum, for a linear layer of K inputs whose stored weights W stay put:
@@ -45,10 +47,8 @@
   const OBJECTIVES = { stylised, library };
   const TERMS = ["likelihood", "weights", "entropy"];
 
-  function total(objective, p, N, K, part) {
-    const terms = OBJECTIVES[objective](p, N, K);
-    return TERMS.reduce((sum, name) => sum + terms[name][part], 0);
-  }
+  const summed = (terms, part) => TERMS.reduce((sum, name) => sum + terms[name][part], 0);
+  const total = (objective, p, N, K, part) => summed(OBJECTIVES[objective](p, N, K), part);
   const loss = (objective, p, N, K) => total(objective, p, N, K, "value");
   const slope = (objective, p, N, K) => total(objective, p, N, K, "slope");
   const clip = (p) => Math.min(HIGH, Math.max(LOW, p));
@@ -79,7 +79,13 @@
   function descent(objective, p, N, K) {
     const path = [p];
     while (!isStill(objective, p, N, K) && path.length < MOST) path.push((p = step(objective, p, N, K)));
-    return path;
+    return [...path.slice(0, path.findLastIndex((q) => Math.abs(q - p) > UNSEEN) + 1), p];
+  }
+
+  /** The ball after some milliseconds: a step takes STEP_MS. */
+  function placeAt(path, ms) {
+    const at = ms / STEP_MS, step = Math.floor(at), [from, to] = path.slice(step);
+    return to === undefined ? path.at(-1) : from + (at - step) * (to - from);
   }
 
   const FORMULAS = {
@@ -104,12 +110,14 @@
 
   // The names of the specification, whose objective is the sketch.
   self.MLMath = Object.assign(self.MLMath ?? {}, {
-    cdObjective: (p, N, K, objective = "stylised") => loss(objective, p, N, K),
-    cdGradient: (p, N, K, objective = "stylised") => slope(objective, p, N, K),
-    argmin: (N, K, objective = "stylised") => optimum(objective, N, K),
+    cdObjective: (p, cLik, cW, cE) => summed(sketch(p, cLik, cW, cE), "value"),
+    cdGradient: (p, cLik, cW, cE) => summed(sketch(p, cLik, cW, cE), "slope"),
+    cdCoefficients: coefficients,
+    argmin: (values) => values.indexOf(Math.min(...values)),
   });
   self.Gumdrop = self.Gumdrop || {};
   self.Gumdrop.landscape = {
     LOW, HIGH, TERMS, FORMULAS, TALES, objectives: OBJECTIVES, clip, loss, slope, optimum, step, isStill, descent,
+    STEP_MS, placeAt,
   };
 })();

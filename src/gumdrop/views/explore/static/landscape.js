@@ -1,12 +1,10 @@
 // The widget of the tug-of-war: a ball on the loss of one dropout rate, to push by hand.
 (function () {
   "use strict";
-  const { LOW, HIGH, TERMS, FORMULAS, TALES, objectives, clip, loss, optimum, descent } = self.Gumdrop.landscape;
+  const { LOW, HIGH, TERMS, FORMULAS, TALES, objectives, clip, loss, optimum, descent, STEP_MS, placeAt } = self.Gumdrop.landscape;
   const { STYLE, TEMPLATE, Forces, draw, number, ticks, clearest } = self.Gumdrop.landscapeLook;
 
   const START = { N: 200, K: 500, p: 0.5 };
-  /** Milliseconds of every descent, however many steps it has. */
-  const DESCENT = 2000;
   const STATES = { rest: "at rest", held: "held", descending: "descending", arrived: "arrived at p*" };
 
   let style = null;
@@ -45,19 +43,16 @@
       this.soon();
     }
 
-    /**
-     * Let the ball go down to where the steps of gradient descent end. They only go one way, because the loss is convex,
-     * and are few or thousands; so the way is drawn as one, in the same time, ever slower.
-     */
+    /** Let the ball go down by the steps of gradient descent, to where they end. */
     release() {
       this.stop();
-      const from = this.p, end = descent(this.objective, from, this.N, this.K).at(-1), begin = performance.now();
+      const path = descent(this.objective, this.p, this.N, this.K), begin = performance.now();
       this.setState("descending");
       const roll = () => {
         const still = matchMedia("(prefers-reduced-motion: reduce)").matches || !this.host.isConnected;
-        const left = still ? 0 : Math.max(0, 1 - (performance.now() - begin) / DESCENT);
-        this.p = end + (from - end) * left ** 3;
-        if (left === 0) this.setState("arrived");
+        const stepAccumMs = still ? Infinity : performance.now() - begin;
+        this.p = placeAt(path, stepAccumMs);
+        if (stepAccumMs >= STEP_MS * (path.length - 1)) this.setState("arrived");
         else this.rolling = requestAnimationFrame(roll);
         this.paint();
       };

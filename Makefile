@@ -95,8 +95,8 @@ docs-figures: $(VENV)/installed-dev demo ## Write the figures and results of REA
 	PYTHONPATH=tests $(BIN)/python docs/figures/demo_picture.py
 	PYTHONPATH=tests $(BIN)/python docs/figures/explore_pictures.py
 
-house: ## Print how heavy the code is: lines of each room, arguments, names, pairs of files that share lines
-	@$(PYTHON) tests/builders/house.py
+house: $(VENV)/installed-dev ## Print how heavy the code is: what a use loads, lines of each room, arguments, names, pairs of files that share lines
+	@$(BIN)/python tests/builders/house.py
 
 docs-tables: $(VENV)/installed-dev ## Run the commands of docs/tables.md again, and write their answers into it
 	$(BIN)/python docs/figures/tables_page.py

@@ -23,6 +23,7 @@ from torch.nn import functional as F
 import gumdrop as gd
 from gumdrop.layers import dropout_blocks
 from gumdrop.layers.in_place import DropInPlace
+from gumdrop.layers.watch import has_acted
 from gumdrop.machine.threads import limited_threads
 
 from timing import interleaved, summary, write_results
@@ -164,7 +165,7 @@ def found(name: str, rounds: int) -> Mapping[str, Any]:
     (report,) = reports
     left = [name for name, why in report.left.items() if "acts as before" in why]
     blocks = list(dropout_blocks(own))
-    idle = [block.name for block in blocks if not block.site.use.has_acted]
+    idle = [block.name for block in blocks if not has_acted(block.site)]
     return {
         "learned": Counter(kind_of(block, 4) for block in blocks),
         "named": left,

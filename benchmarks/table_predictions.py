@@ -15,7 +15,7 @@ import torch
 from gumdrop.ensembles import RegressionEnsemble
 from gumdrop.ensembles.models import DrawnFunctions
 from gumdrop.ensembles.noise import NoiseFunction
-from gumdrop.networks.mlp import mlp
+from gumdrop.networks import mlp
 from gumdrop.tables.model import TableModel
 from gumdrop.tables.schema.inference import infer_schema
 

@@ -3,11 +3,18 @@
 import ast
 import io
 import re
+import subprocess
+import sys
+import textwrap
 import tokenize
 from collections import defaultdict
 from collections.abc import Iterator
 from itertools import combinations
 from pathlib import Path
+
+if not __package__:  # `make house` runs it as a script
+    sys.path.insert(0, str(Path(__file__).parents[1]))
+from builders.waiting import HANG
 
 ROOT = Path(__file__).parents[2]
 LIBRARY, EXPERIMENTS, TESTS = ROOT / "src/gumdrop", ROOT / "src/gumdrop_experiments", ROOT / "tests"
@@ -17,6 +24,34 @@ WORDS = {"for", "if", "return", "def", "in", "with", "else"}
 """What two lines must share by name to look the same; other names, numbers and strings may differ."""
 NUMBER_OR_CLASS = re.compile(r'regression:|if regression|if not regression|else.*regression|== "regression"|'
                              r'== "classification"|if .*\btarget\.classes\b|likelihood == |likelihood !=')  # fmt: skip
+
+OBJECTIVE = """
+    from gumdrop import gaussian_nll, negative_elbo
+    from gumdrop.likelihoods import likelihood_of
+    likelihood_of("gaussian")
+"""
+"""Use of the objective alone."""
+CORE = """
+    import torch
+    import gumdrop
+    model, x = gumdrop.learn_dropout(torch.nn.Linear(3, 2)), torch.zeros(5, 3)
+    nll = gumdrop.gaussian_nll(*model(x).chunk(2, dim=-1), x[:, :1])
+    gumdrop.negative_elbo(nll, model, num_data=100, likelihood="gaussian")
+    gumdrop.predict(model.eval(), x, "gaussian", num_samples=2)
+"""
+"""Convert, train and predict."""
+LOADED = """
+    import sys
+    print(*{module.__file__ for name, module in sys.modules.items() if name.split(".")[0] == "gumdrop"}, sep="\\n")
+"""
+
+
+def loaded(use: str) -> tuple[int, int]:
+    """Count the files of the library that a use of it loads in a fresh process, and their lines."""
+    command = [sys.executable, "-c", textwrap.dedent(use) + textwrap.dedent(LOADED)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=HANG, check=True)
+    files = [Path(line) for line in done.stdout.splitlines()]
+    return len(files), sum(len(path.read_text(encoding="utf-8").splitlines()) for path in files)
 
 
 def lines_of(folder: Path) -> int:
@@ -142,6 +177,8 @@ def duplicates(*folders: Path) -> int:
 def weighed() -> dict[str, object]:
     """All measures, by their names."""
     return {
+        "convert, loss and predict load (files, lines)": loaded(CORE),
+        "the objective alone loads (files, lines)": loaded(OBJECTIVE),
         "lines of the library": lines_of(LIBRARY),
         "lines of the experiments": lines_of(EXPERIMENTS),
         "lines of the tests": lines_of(TESTS),

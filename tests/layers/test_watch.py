@@ -2,6 +2,7 @@
 
 import copy
 import functools
+import gc
 import pickle
 from collections.abc import Callable
 from typing import Any
@@ -14,7 +15,8 @@ from torch.nn import functional as F
 import gumdrop as gd
 from gumdrop.ensembles import ClassificationEnsemble
 from gumdrop.layers import ConcreteDropout
-from gumdrop.layers.watch import BETWEEN_LOOKS, OBJECTIVES, SKIPPED, STEPS
+from gumdrop.layers.use import SiteUse
+from gumdrop.layers.watch import _ACTS, _COURSES, BETWEEN_LOOKS, OBJECTIVES, SKIPPED, STEPS
 
 
 class Net(nn.Module):
@@ -368,3 +370,25 @@ class TestLayersThatWereReplaced:
         model.append(nn.Tanh())
         del model[1]
         train(pickle.loads(pickle.dumps(gd.learn_dropout(Net()))))
+
+
+def test_what_objectives_remember_is_beside_the_model_and_goes_with_it() -> None:
+    model = gd.learn_dropout(Net())
+    before = pickle.dumps(model)
+    gc.collect()  # models of other tests
+    watched = len(_ACTS), len(_COURSES)
+    objective(model)
+    assert (len(_ACTS), len(_COURSES)) == (watched[0] + 2, watched[1] + 1)
+    model.first.concrete_dropout.use.called = model.second.concrete_dropout.use.called = False
+    assert pickle.dumps(model) == before
+    del model
+    gc.collect()
+    assert (len(_ACTS), len(_COURSES)) == watched
+
+
+def test_sites_that_were_stored_with_what_they_remembered_are_read() -> None:
+    use = SiteUse(3)
+    stored = vars(use) | {"told": True, "objectives": 7, "inputs": torch.zeros(2)}
+    read = SiteUse.__new__(SiteUse)
+    read.__setstate__(stored)
+    assert vars(read) == vars(use) | {"told": True}

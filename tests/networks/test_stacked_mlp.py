@@ -15,7 +15,7 @@ from gumdrop.layers import ConcreteDropout, PiecewiseLinear, dropout_blocks
 from gumdrop.layers.site import factors_from
 from gumdrop.networks import mlp, set_strength, stacked_pass
 from gumdrop.networks.stacked import StackedMLP, stack
-from gumdrop.objective.kl import precisions_of
+from gumdrop.training.stacked import precisions_of
 
 from builders.rates import set_logit
 

@@ -17,7 +17,7 @@ from gumdrop.layers import PiecewiseLinear
 from gumdrop.likelihoods import Lengthscale, Likelihood
 from gumdrop.likelihoods.target_scale import Kind
 from gumdrop.machine.picking import evenly
-from gumdrop.networks.mlp import Activation, mlp
+from gumdrop.networks.perceptron import Activation, mlp
 from gumdrop.training import RowSource
 
 PENALTIES = 10.0 ** torch.arange(-5, 4, dtype=torch.float64)

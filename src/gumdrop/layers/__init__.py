@@ -6,13 +6,20 @@ whose input units it drops. `passes.py` gives a layer that is used several times
 tells when rates are not trained. Imports `functional`.
 """
 
+from typing import TYPE_CHECKING
+
 from gumdrop.layers.attach import dropout_blocks
 from gumdrop.layers.block import SITE, Block
 from gumdrop.layers.in_place import DropoutKind
 from gumdrop.layers.kinds import KINDS
-from gumdrop.layers.piecewise import PiecewiseLinear
 from gumdrop.layers.rate import UNIT
 from gumdrop.layers.site import ConcreteDropout, factors_from
+from gumdrop.machine.lazy import names_on_use
+
+if TYPE_CHECKING:
+    from gumdrop.layers.piecewise import PiecewiseLinear
+else:
+    __getattr__ = names_on_use(__name__, {"gumdrop.layers.piecewise": ["PiecewiseLinear"]})
 
 __all__ = [
     "KINDS",

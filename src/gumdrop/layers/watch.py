@@ -1,11 +1,14 @@
 """Notice a site that does not act, or a rate that no optimiser moves: both would be silent.
 
 The KL divergence is computed from parameters, so it counts a site whether or not the model uses it, and an optimiser
-trains the weights whether or not it knows of the rates. A look costs about a microsecond for each site.
+trains the weights whether or not it knows of the rates. A look costs some microseconds for each site, and what it
+remembers stands beside the sites, not in them.
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import torch
 from torch import Tensor, nn
@@ -36,21 +39,75 @@ SAME = 1e-3
 """Standard errors by which means of the same numbers differ at most, by rounding."""
 
 
+@dataclass(eq=False)
+class _Acts:
+    """What objectives have seen of a site."""
+
+    has_acted: bool = False
+    """Whether it ever has, at a look."""
+    missed: int = 0
+    """Looks in a row without an act of the site."""
+    versions: tuple[int, int] | None = None
+    """Versions of weight and rate at the last look."""
+    waited: int = 0
+    """Steps of the weight since the last one of the rate."""
+
+
+@dataclass(eq=False)
+class _Course:
+    """What is remembered of the objectives of a model."""
+
+    objectives: int = 0
+    """Objectives so far."""
+    whole: int = 0
+    """Rows of an objective whose batch was all of `num_data`."""
+    was_smaller: bool = False
+    """Whether a smaller batch has followed it."""
+    inputs: Tensor | None = None
+    """Mean and deviation of the inputs of the last such batch."""
+    changes: int = 0
+    """Batches of this size in a row whose inputs were others than those of the one before."""
+    looks: int = 0
+    """Batches of this size that were compared."""
+    told_of_num_data: bool = False
+    """Whether a `num_data` that is the size of the batch was reported."""
+    told_of_mean: bool = False
+    """Whether a mean over positions was reported."""
+
+
+_ACTS: WeakKeyDictionary[SiteUse, _Acts] = WeakKeyDictionary()
+"""Of each site, beside it and its pickles; by its use, which replicas of a model share."""
+_COURSES: WeakKeyDictionary[SiteUse, _Course] = WeakKeyDictionary()
+"""Of each model, by the use of its first site: wrappers of a model share it."""
+
+
 def watch_training(blocks: Sequence[Block], model: nn.Module, *, nll: Tensor, num_data: int) -> bool:
     """Warn, once for each site, if it does not act or its rate does not move; tell whether it is the first look."""
-    use, inputs = blocks[0].site.use, seen_by(model)
-    use.objectives += 1
+    course, inputs = _COURSES.setdefault(blocks[0].site.use, _Course()), seen_by(model)
+    course.objectives += 1
     _watch_sites(blocks)
-    if use.objectives % BETWEEN_LOOKS == 1:
+    if course.objectives % BETWEEN_LOOKS == 1:
         _watch_layers(model)
     batch_dim = blocks[0].site.batch_dim
     rows = inputs.shape[batch_dim] if inputs is not None and inputs.ndim > batch_dim else 0
     batch = nll.numel() if nll.ndim else rows
-    if batch > 1 and not use.told_of_num_data:
-        _watch_num_data(use, batch, num_data, inputs if rows == batch else None)
-    if use.objectives <= OBJECTIVES and not nll.ndim and rows:
-        _watch_mean(use, nll, rows)
-    return use.objectives == 1
+    if batch > 1 and not course.told_of_num_data:
+        _watch_num_data(course, batch, num_data, inputs if rows == batch else None)
+    if course.objectives <= OBJECTIVES and not nll.ndim and rows:
+        _watch_mean(course, nll, rows)
+    return course.objectives == 1
+
+
+def has_acted(site: ConcreteDropout) -> bool:
+    """Tell whether a site has dropped units by one of the objectives so far."""
+    acts = _ACTS.get(site.use)
+    return acts is not None and acts.has_acted
+
+
+def have_moved(blocks: Sequence[Block]) -> bool:
+    """Tell whether a weight or a rate has moved since the last look, or there was none."""
+    seen = [(_ACTS.get(block.site.use), block.weight._version, block.site.scaled_logit._version) for block in blocks]
+    return not all(acts is not None and acts.versions == (weight, rate) for acts, weight, rate in seen)
 
 
 def remember_layers(model: nn.Module) -> None:
@@ -89,18 +146,20 @@ def _watch_sites(blocks: Sequence[Block]) -> None:
     idle, stuck = [], []
     for block in {id(block.site): block for block in blocks}.values():
         use = block.site.use
-        use.called |= "forward" in vars(block.site)  # somebody else drops for it
-        use.has_acted |= use.called
-        use.missed = 0 if use.called else use.missed + 1
+        if (acts := _ACTS.get(use)) is None:
+            _ACTS[use] = acts = _Acts()
+        called = use.called or "forward" in vars(block.site)  # somebody else drops for it
+        acts.has_acted |= called
+        acts.missed = 0 if called else acts.missed + 1
         use.called = False
-        if use.missed == (SKIPPED if use.has_acted else OBJECTIVES):
+        if acts.missed == (SKIPPED if acts.has_acted else OBJECTIVES):
             idle.append(block.name)
         if not block.site.is_fixed and block.weight.is_leaf and block.weight.requires_grad:
             weight, rate = versions = block.weight._version, block.site.scaled_logit._version
-            moved = use.versions is not None and weight != use.versions[0]
-            use.waited = 0 if use.versions is None or rate != use.versions[1] else use.waited + moved
-            use.versions = versions
-            if moved and use.waited == STEPS:
+            moved = acts.versions is not None and weight != acts.versions[0]
+            acts.waited = 0 if acts.versions is None or rate != acts.versions[1] else acts.waited + moved
+            acts.versions = versions
+            if moved and acts.waited == STEPS:
                 stuck.append(block.name)
     if idle:
         warn(
@@ -116,24 +175,24 @@ def _watch_sites(blocks: Sequence[Block]) -> None:
         )
 
 
-def _watch_num_data(use: SiteUse, batch: int, num_data: int, inputs: Tensor | None) -> None:
+def _watch_num_data(course: _Course, batch: int, num_data: int, inputs: Tensor | None) -> None:
     """Look for batches that each are all of the data, and of which the next is another, or smaller."""
-    if num_data > use.whole:
-        use.whole, use.was_smaller = (batch if batch == num_data else 0), False
-        use.inputs, use.changes, use.looks = None, 0, 0
-    elif batch < use.whole:
-        use.was_smaller = True
-    is_part = use.was_smaller and batch == use.whole
-    if batch == num_data == use.whole and inputs is not None and use.looks < LOOKS:
+    if num_data > course.whole:
+        course.whole, course.was_smaller = (batch if batch == num_data else 0), False
+        course.inputs, course.changes, course.looks = None, 0, 0
+    elif batch < course.whole:
+        course.was_smaller = True
+    is_part = course.was_smaller and batch == course.whole
+    if batch == num_data == course.whole and inputs is not None and course.looks < LOOKS:
         # A look waits for the device of the inputs; where the batch is less than `num_data`, there is none.
         deviation, mean = torch.std_mean(inputs.detach().double())
         seen = torch.stack([mean, deviation]).cpu()
-        if use.inputs is not None:
-            use.looks += 1
-            use.changes = use.changes + 1 if _differ(seen, use.inputs, inputs.numel()) else 0
-        use.inputs = seen
-    if is_part or use.changes == CHANGES:
-        use.told_of_num_data = True
+        if course.inputs is not None:
+            course.looks += 1
+            course.changes = course.changes + 1 if _differ(seen, course.inputs, inputs.numel()) else 0
+        course.inputs = seen
+    if is_part or course.changes == CHANGES:
+        course.told_of_num_data = True
         warn(
             f"`num_data` is {num_data}, the size of the batch, and other batches were seen: the KL counts as if these "
             "rows were all that there are, so that rates stay high and weights small. Give the number of rows of the "
@@ -147,14 +206,14 @@ def _differ(seen: Tensor, before: Tensor, count: int) -> bool:
     return bool((seen - before).abs().max() > tolerance)
 
 
-def _watch_mean(use: SiteUse, nll: Tensor, rows: int) -> None:
+def _watch_mean(course: _Course, nll: Tensor, rows: int) -> None:
     """Look for a mean over more than the examples: PyTorch's losses average over all positions."""
     function: Any = nll.grad_fn
-    if not type(function).__name__.startswith("NllLoss") or use.told_of_mean:
+    if not type(function).__name__.startswith("NllLoss") or course.told_of_mean:
         return
     count = function._saved_target.numel()
     if count > rows and count % rows == 0:
-        use.told_of_mean = True
+        course.told_of_mean = True
         warn(
             f"`nll` is a mean over {count} targets of {rows} examples: it counts one position of an example, and the "
             "KL all of it, so that rates stay high. Sum it over the positions of an example: multiply the mean by "

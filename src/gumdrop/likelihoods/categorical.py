@@ -215,6 +215,7 @@ class Categorical(Likelihood):
     temperature: Tensor | float = 1.0
     """Logits are divided by it, see `gumdrop.metrics.fit_temperature` and `gumdrop.training.fit_rates`."""
     name = "categorical"
+    takes_logits = True
 
     def __post_init__(self) -> None:
         """Check the temperature."""

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import torch
 from torch import Tensor
@@ -17,8 +17,9 @@ from gumdrop.likelihoods.likelihood import (
     check_temperature,
     per_example,
 )
-from gumdrop.likelihoods.mixture import RegressionPrediction
-from gumdrop.likelihoods.prediction import RunningMoments
+
+if TYPE_CHECKING:
+    from gumdrop.likelihoods.mixture import RegressionPrediction
 
 
 def gaussian_nll(mean: Tensor, log_variance: Tensor, target: Tensor) -> Tensor:
@@ -103,8 +104,11 @@ class Gaussian(Likelihood):
         """Mean square of what is left of targets, (..., N, D), by outputs, (..., N, 2 D), shape (..., D)."""
         return (target - split_gaussian(output)[0]).square().mean(-2)
 
-    def predict(self, draws: Iterable[Tensor], num_samples: int, *, keep_draws: bool = True) -> RegressionPrediction:
+    def predict(self, draws: Iterable[Tensor], num_samples: int, *, keep_draws: bool = True) -> "RegressionPrediction":
         """Make a Gaussian mixture for each row."""
+        from gumdrop.likelihoods.mixture import RegressionPrediction  # which a loss does not need
+        from gumdrop.likelihoods.prediction import RunningMoments
+
         moments, kept = RunningMoments(), []
         aleatoric: Any = 0.0
         for result in draws:

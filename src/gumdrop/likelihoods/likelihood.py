@@ -25,6 +25,8 @@ class Likelihood(ABC):
     """Whether targets are intervals, whose ends may be infinite."""
     lengthscale: ClassVar[Lengthscale] = "classification"
     """Default prior of a network: only a strong one holds a density, and leaves nothing of classes and counts."""
+    takes_logits: ClassVar[bool] = False
+    """Whether outputs are logits, so that probabilities in their place are warned of."""
     watched_lengthscale: ClassVar[Lengthscale] = 1.0
     """The same where held-out rows guard against the rest. Standard normal weights leave better probabilities on most
     sets of classes."""

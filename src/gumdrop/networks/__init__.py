@@ -4,8 +4,22 @@ Conversion chooses layers, takes over their dropout and places sites; the rates 
 Imports `functional` and `layers`.
 """
 
-from gumdrop.networks.choice import ConversionReport
-from gumdrop.networks.mlp import mlp
-from gumdrop.networks.rates import set_strength
+from typing import TYPE_CHECKING
+
+from gumdrop.machine.lazy import names_on_use
+
+if TYPE_CHECKING:
+    from gumdrop.networks.choice import ConversionReport
+    from gumdrop.networks.perceptron import mlp
+    from gumdrop.networks.rates import set_strength
+else:
+    __getattr__ = names_on_use(
+        __name__,
+        {
+            "gumdrop.networks.choice": ["ConversionReport"],
+            "gumdrop.networks.perceptron": ["mlp"],
+            "gumdrop.networks.rates": ["set_strength"],
+        },
+    )
 
 __all__ = ["ConversionReport", "mlp", "set_strength"]

@@ -109,7 +109,7 @@ class StackedMLP(nn.Module):
         """Return losses and KL divergences, (M,) each, and leave the gradient of their sum over N in the parameters.
 
         Each row is under a mask of its own. The prior of each layer has a precision, (M or 1, L), see
-        `gumdrop.objective.kl.precisions_of`, and each member a number of examples that it is trained on, (M,).
+        `gumdrop.training.stacked.precisions_of`, and each member a number of examples that it is trained on, (M,).
         """
         a = x if self.encoding is None else self.encoding(x)
         return gradient_of(self, a, slope, precisions.expand(len(num_data), len(self.num_inputs)), num_data)

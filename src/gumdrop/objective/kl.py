@@ -15,10 +15,9 @@ from gumdrop.layers import Block, ConcreteDropout, dropout_blocks
 from gumdrop.layers.attach import check_rates, named_parts
 from gumdrop.layers.block import p_logits
 from gumdrop.layers.output_noise import HomoscedasticNoise
-from gumdrop.layers.watch import watch_training
+from gumdrop.layers.watch import have_moved, watch_training
 from gumdrop.likelihoods import Lengthscale, Likelihood, likelihood_of
 from gumdrop.machine.notes import warn
-from gumdrop.networks.stacked import StackedMLP
 
 CAPS = {"classification": 0.05, "regression": 8.0}
 """Nats a row that weights of the fan-in prior's own size cost at most; ``benchmarks/default_prior.py`` compares."""
@@ -115,8 +114,7 @@ def _watch(
 
     A loss whose KL has a weight of 1 is that of all rows, and says nothing of a row.
     """
-    seen = [(block.site.use.versions, block.weight._version, block.site.scaled_logit._version) for block in blocks]
-    if all(versions == (of_weight, of_rate) for versions, of_weight, of_rate in seen):
+    if not have_moved(blocks):
         return
     if watch_training(blocks, model, nll=kl, num_data=num_data if isinstance(num_data, int) else 0):
         check_rates((block.site for block in blocks), model)
@@ -177,17 +175,6 @@ def kl_of(
     for term in others:
         total = total + term.to(total)
     return total
-
-
-def precisions_of(stack: StackedMLP, *, num_data: Tensor, lengthscale: Lengthscale) -> Tensor:
-    """Precisions of each layer of a stack's members, (M or 1, L), capped as `kl_divergence` does; 0 without dropout."""
-    check_lengthscale(lengthscale, 1)
-    numbers = [0.0] * stack.num_free + [precision_of(lengthscale, units) for units in stack.units]
-    precisions = sent(torch.tensor([numbers], dtype=num_data.dtype), num_data.device)
-    if (cap := CAPS.get(str(lengthscale))) is None:
-        return precisions
-    count = sum(weight[0].numel() + len(weight[0]) for weight in stack.views.weights[stack.num_free :])
-    return precisions * (2 * cap / count * num_data).clamp(max=1.0).unsqueeze(1)
 
 
 def check_lengthscale(lengthscale: Lengthscale, num_data: int | Tensor | None) -> None:

@@ -10,7 +10,20 @@ References:
     Kendall & Gal 2017, "What Uncertainties Do We Need" (arXiv:1703.04977).
 """
 
-from gumdrop.prediction.moments.propagation import OutputMoments, propagate_moments
-from gumdrop.prediction.tiles import predict_in_tiles
+from typing import TYPE_CHECKING
+
+from gumdrop.machine.lazy import names_on_use
+
+if TYPE_CHECKING:
+    from gumdrop.prediction.moments.propagation import OutputMoments, propagate_moments
+    from gumdrop.prediction.tiles import predict_in_tiles
+else:
+    __getattr__ = names_on_use(
+        __name__,
+        {
+            "gumdrop.prediction.moments.propagation": ["OutputMoments", "propagate_moments"],
+            "gumdrop.prediction.tiles": ["predict_in_tiles"],
+        },
+    )
 
 __all__ = ["OutputMoments", "predict_in_tiles", "propagate_moments"]

@@ -1,27 +1,20 @@
 """Predict rows by the functions that are drawn from a model, and the likelihood that it was trained on."""
 
 from collections.abc import Collection, Iterable
-from typing import Any, Literal, TypedDict, Unpack
+from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack
 
 import torch
 from torch import Tensor, nn
 
 from gumdrop.functional.floats import widened
-from gumdrop.likelihoods import (
-    Bernoulli,
-    Categorical,
-    ClassificationPrediction,
-    Gaussian,
-    Likelihood,
-    RegressionPrediction,
-    likelihood_of,
-)
-from gumdrop.likelihoods.counts import CountPrediction
-from gumdrop.likelihoods.gaussian import gaussians_of, split_gaussian
+from gumdrop.likelihoods import Likelihood, likelihood_of
+from gumdrop.likelihoods.gaussian import Gaussian, gaussians_of, split_gaussian
+from gumdrop.likelihoods.mixture import RegressionPrediction
 from gumdrop.prediction.draws import Output, drawn
 from gumdrop.prediction.inputs import Arguments, Batches, Inputs, by_batches
-from gumdrop.prediction.logits import watched
-from gumdrop.prediction.moments.propagation import propagate_moments
+
+if TYPE_CHECKING:
+    from gumdrop.likelihoods import ClassificationPrediction, CountPrediction
 
 
 class PredictOptions(TypedDict, total=False):
@@ -128,7 +121,9 @@ def predict(
 
     def of_rows(part: Arguments, seed: int | None) -> Any:
         draws: Iterable[Tensor] = drawn(model, part, num_samples, seed, batch_size, output)
-        if isinstance(of_outputs, Categorical):
+        if of_outputs.takes_logits:
+            from gumdrop.prediction.logits import watched  # which numbers do not need
+
             draws = watched(draws, model, part, output)
         return of_outputs.predict(draws, num_samples, keep_draws=keep_draws)
 
@@ -172,6 +167,8 @@ def predict_regression(
     if method == "draws":
         prediction: RegressionPrediction = predict(model, x, Gaussian(log_variance), **options)
         return prediction
+    from gumdrop.prediction.moments.propagation import propagate_moments  # which draws do not need
+
     batch_size, output = options.get("batch_size"), options.get("output")
 
     def of_rows(part: Arguments, seed: int | None) -> RegressionPrediction:
@@ -202,7 +199,7 @@ def predict_classification(
     likelihood: Literal["categorical", "bernoulli"] = "categorical",
     temperature: float = 1.0,
     **options: Unpack[PredictOptions],
-) -> ClassificationPrediction:
+) -> "ClassificationPrediction":
     """Predict classes: `predict` with the likelihood ``"categorical"``; memory does not grow with the draws.
 
     Args:
@@ -226,14 +223,14 @@ def predict_classification(
         >>> prediction.probabilities.shape, prediction.mutual_information.shape
         (torch.Size([5, 3]), torch.Size([5]))
     """
-    kinds = {"categorical": Categorical, "bernoulli": Bernoulli}
-    if likelihood not in kinds:
+    if likelihood not in ("categorical", "bernoulli"):
         raise ValueError(f"`likelihood` must be 'categorical' or 'bernoulli', got {likelihood!r}")
-    prediction: ClassificationPrediction = predict(model, x, kinds[likelihood](temperature), **options)
+    tempered = likelihood_of(likelihood).tempered(temperature)
+    prediction: ClassificationPrediction = predict(model, x, tempered, **options)
     return prediction
 
 
-def predict_counts(model: nn.Module, x: Inputs | Batches, **options: Unpack[PredictOptions]) -> CountPrediction:
+def predict_counts(model: nn.Module, x: Inputs | Batches, **options: Unpack[PredictOptions]) -> "CountPrediction":
     """Predict counts: `predict` with the likelihood ``"poisson"``.
 
     Args:

@@ -13,7 +13,7 @@ from gumdrop.ensembles import RegressionEnsemble
 from gumdrop.ensembles.models import DrawnFunctions, Ensemble
 from gumdrop.layers import PiecewiseLinear
 from gumdrop.machine.threads import ROWS_FOR_THREADS, limited_threads
-from gumdrop.networks.mlp import ACTIVATIONS, Activation
+from gumdrop.networks.perceptron import ACTIVATIONS, Activation
 from gumdrop.tables.cells import imputations, mark_unknown
 from gumdrop.tables.conformal import Conformal
 from gumdrop.tables.fitting.settings import PredictionSettings

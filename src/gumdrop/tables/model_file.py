@@ -17,7 +17,7 @@ from gumdrop.ensembles import Architecture
 from gumdrop.layers import PiecewiseLinear
 from gumdrop.likelihoods.conformal import ConformalLevels
 from gumdrop.machine.version import VERSION
-from gumdrop.networks.mlp import Activation
+from gumdrop.networks.perceptron import Activation
 from gumdrop.tables.conformal import Conformal, GroupColumn
 from gumdrop.tables.errors import TableError
 from gumdrop.tables.folders import MODEL_FILE, steady

@@ -93,7 +93,7 @@ def fit(
         CheckpointError: If ``checkpoint`` is cut short, of another version, or of a run with other settings.
 
     Example:
-        >>> from gumdrop.networks.mlp import mlp
+        >>> from gumdrop.networks import mlp
         >>> x = torch.linspace(-1, 1, 64).unsqueeze(1)
         >>> result = fit(mlp(1, 2), (x, x**2), likelihood="gaussian", epochs=2)
         >>> [record.epoch for record in result.history]

@@ -22,7 +22,7 @@ from gumdrop.likelihoods import Lengthscale, Likelihood, likelihood_of
 from gumdrop.machine.notes import warn
 from gumdrop.machine.threads import keep_what_is_freed
 from gumdrop.networks.stacked import StackedMLP, stack
-from gumdrop.objective.kl import check_lengthscale, precisions_of
+from gumdrop.objective.kl import CAPS, check_lengthscale, precision_of
 from gumdrop.training.checkpoints import checksum
 from gumdrop.training.data import RowSource, StackedRows, all_of, check_data
 from gumdrop.training.epochs import Learner, adamw, run_epochs
@@ -219,6 +219,17 @@ def _encoded(
         stacked.encoding, device = None, encoding.left.device
         known = {i: encoding(sent(x, device)) for i, x in known.items()}
     return [(known[id(x)], y) for x, y in train]
+
+
+def precisions_of(stack: StackedMLP, *, num_data: Tensor, lengthscale: Lengthscale) -> Tensor:
+    """Precisions of each layer of a stack's members, (M or 1, L), capped as `kl_divergence` does; 0 without dropout."""
+    check_lengthscale(lengthscale, 1)
+    numbers = [0.0] * stack.num_free + [precision_of(lengthscale, units) for units in stack.units]
+    precisions = sent(torch.tensor([numbers], dtype=num_data.dtype), num_data.device)
+    if (cap := CAPS.get(str(lengthscale))) is None:
+        return precisions
+    count = sum(weight[0].numel() + len(weight[0]) for weight in stack.views.weights[stack.num_free :])
+    return precisions * (2 * cap / count * num_data).clamp(max=1.0).unsqueeze(1)
 
 
 @dataclass(frozen=True, eq=False)

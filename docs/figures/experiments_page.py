@@ -98,7 +98,7 @@ def more_sets() -> str:
     rows = []
     for score, what in (("log_likelihood", "log likelihood"), ("rmse", "RMSE")):
         for key, label in labels.items():
-            digits = [4 if score == "rmse" and methods["grid"]["rmse"][0] < 0.1 else 3 for methods in sets.values()]
+            digits = [5 if score == "rmse" and methods["grid"]["rmse"][0] < 0.1 else 3 for methods in sets.values()]
             pairs = [methods[key][score] for methods in sets.values()]
             cells = [f"{mean:.{n}f} ({error:.{n}f})" for n, (mean, error) in zip(digits, pairs, strict=True)]
             rows.append((f"{what}: {label}", *cells))

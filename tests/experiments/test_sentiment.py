@@ -18,17 +18,17 @@ from builders.reviews import write_reviews
 def test_every_arm_is_trained(tmp_path):
     out = tmp_path / "out"
     write_reviews(tmp_path / "data" / "sst")
-    words = ["--seeds", 1, "--epochs", 2, "--phrase-epochs", 1, "--hidden", 8, "--regularisers", 1e-6, 2e-5]
+    words = ["--seeds", 1, "--epochs", 3, "--phrase-epochs", 1, "--hidden", 8, "--regularisers", 1e-6, 2e-5]
     found = reproduced("sentiment", out, *words, data=tmp_path / "data")
     assert len(found) == 12
     for label, each in found.items():
         assert len(each["parts"][0]["rates"]) == 2 + ("words" in label)
-    assert found["fixed 0.3"]["parts"][0]["rates"]["head"] == pytest.approx([0.3] * 2)
+    assert found["fixed 0.3"]["parts"][0]["rates"]["head"] == pytest.approx([0.3] * 3)
     rates_of = {label: each["parts"][0]["rates"]["head"][-1] for label, each in found.items()}
     assert rates_of["learned"] != rates_of["learned, given factors"]
     for score in ("nll", "accuracy"):
         for name in ("train", "validation"):
-            assert len(found["none"]["parts"][0][f"{name}_{score}"]) == 2
+            assert len(found["none"]["parts"][0][f"{name}_{score}"]) == 3
     assert all(0 <= share <= 1 for share in found["none"]["parts"][0]["train_accuracy"])
     page = (out / "report.html").read_text()
     assert "learned, words too, with phrases" in page

@@ -1,5 +1,6 @@
 """The page of `lora`."""
 
+import numpy as np
 from matplotlib.figure import Figure
 
 from gumdrop.views.plots import BLUE, INK, ORANGE
@@ -113,6 +114,11 @@ def _depth(paths: Plain) -> Figure:
         for arm, look in PATH_LOOKS.items():
             for choice in paths[task][arm]["chosen"]:
                 ax.plot(range(1, len(choice["rates"]) + 1), choice["rates"], marker="o", ms=3, lw=1, alpha=0.6, **look)
+                strength = choice["way"].removeprefix("learned ")
+                if choice["way"].startswith("learned") and strength != "1":
+                    top = int(np.argmax(choice["rates"]))
+                    place, said = (top + 1, choice["rates"][top]), f"strength {strength}"
+                    ax.annotate(said, place, (0, 5), textcoords="offset points", ha="center", fontsize=8, **look)
         ax.set_xlabel("path, from the input")
     next(iter(panels.values())).set_ylabel("drop probability p")
     legend_of(drawing, {f"{name}, a line for each seed": look for name, look in PATH_LOOKS.items()}, 3)

@@ -1,6 +1,7 @@
 """Predict rows by the functions that are drawn from a model, and the likelihood that it was trained on."""
 
 from collections.abc import Collection, Iterable
+from dataclasses import replace
 from typing import Any, Literal, TypedDict, Unpack
 
 import torch
@@ -18,6 +19,8 @@ from gumdrop.likelihoods import (
 )
 from gumdrop.likelihoods.counts import CountPrediction
 from gumdrop.likelihoods.gaussian import gaussians_of, split_gaussian
+from gumdrop.likelihoods.prediction import Prediction
+from gumdrop.prediction.distance import distance_of
 from gumdrop.prediction.draws import Output, drawn
 from gumdrop.prediction.inputs import Arguments, Batches, Inputs, by_batches
 from gumdrop.prediction.logits import watched
@@ -130,9 +133,18 @@ def predict(
         draws: Iterable[Tensor] = drawn(model, part, num_samples, seed, batch_size, output)
         if isinstance(of_outputs, Categorical):
             draws = watched(draws, model, part, output)
-        return of_outputs.predict(draws, num_samples, keep_draws=keep_draws)
+        prediction = of_outputs.predict(draws, num_samples, keep_draws=keep_draws)
+        return _with_p_values(prediction, model, part, batch_size)
 
     return by_batches(of_rows, lambda parts: type(parts[0]).joined(parts), model, x, shared, seed)
+
+
+def _with_p_values(prediction: Any, model: nn.Module, x: Arguments, batch_size: int | None) -> Any:
+    """Say how far out rows are, where the model has learned it."""
+    distance = distance_of(model)
+    if distance is None or not isinstance(prediction, Prediction):
+        return prediction
+    return replace(prediction, outlier_p_value=distance.p_values(model, x, batch_size))
 
 
 def predict_regression(
@@ -179,7 +191,8 @@ def predict_regression(
             raise ValueError(
                 "`method='moments'` needs a model of one input tensor that returns its output, without `output`"
             )
-        return _from_moments(*propagate_moments(model, part.alone, batch_size=batch_size), log_variance)
+        prediction = _from_moments(*propagate_moments(model, part.alone, batch_size=batch_size), log_variance)
+        return _with_p_values(prediction, model, part, batch_size)
 
     return by_batches(of_rows, RegressionPrediction.joined, model, x, options.get("shared", ()), options.get("seed"))
 

@@ -23,12 +23,14 @@ from gumdrop.machine.optimizers import minimise, without_compiler
 from gumdrop.machine.threads import limited_threads, threads_for
 from gumdrop.networks.learn import learn_dropout
 from gumdrop.networks.plain_dropout import own_dropout
+from gumdrop.prediction.distance import FeatureDistance
 from gumdrop.prediction.draws import Output
 from gumdrop.prediction.inputs import Inputs
 from gumdrop.prediction.twins import twin_of
 from gumdrop.training.data import arguments_of, check_data
 from gumdrop.training.epochs import mean_rates
 from gumdrop.training.frozen import FrozenNetwork, Rows
+from gumdrop.training.held_out_distance import place_distance
 from gumdrop.training.strength import is_beyond_chance, mixture_log_likelihood
 
 AS_IT_IS, TEMPERATURE, ONE_RATE, EACH_LAYER = "as it is", "temperature", "one rate", "each layer"
@@ -60,6 +62,8 @@ class FittedRates:
     rows."""
     errors: dict[str, float]
     """Standard error of the gain of each on the temperature alone."""
+    distance: FeatureDistance | None
+    """What says which rows are unlike the held-out ones, see `fit_distance`; None if no layer reads rows one by one."""
 
 
 def fit_rates(
@@ -84,6 +88,9 @@ def fit_rates(
     judges: one rate is kept if it gains more on the temperature alone than the standard error of the gain, and a rate
     for each site if it does so on what was kept. Otherwise all rates are 0, and the temperature is left.
 
+    Rates do not tell rows that are far from the data. So the model learns a distance, too (`fit_distance`), and its
+    predictions have an `outlier_p_value`.
+
     Args:
         model: A trained model. One without learned dropout is converted by `gumdrop.learn_dropout`: where it has
             dropout of its own, or else in front of all layers; convert it first to choose others. Dropout that is left
@@ -99,7 +106,7 @@ def fit_rates(
         output: Takes the output tensor out of what the model returns.
 
     Returns:
-        The rates, the temperature, what they are worth, and the likelihood to predict with, as in
+        The rates, the temperature, what they are worth, the distance, and the likelihood to predict with, as in
         ``gumdrop.predict(model, x, fitted.likelihood)``.
 
     Raises:
@@ -125,7 +132,8 @@ def fit_rates(
     network = FrozenNetwork(twin_of(model), num_samples, batch_size, seed, output)
     order = torch.randperm(num_rows, generator=torch.Generator().manual_seed(seed))[:MOST_ROWS]
     device = next(model.parameters()).device
-    rows = Rows(arguments_of(held_out[0], "held_out")[order].to(device), sent(held_out[1][order], device))
+    inputs = arguments_of(held_out[0], "held_out")
+    rows = Rows(inputs[order].to(device), sent(held_out[1][order], device))
     of_outputs = _with_noise(of_outputs, network, rows)
     with limited_threads(threads_for([model], num_samples * batch_size)):
         logits, scores, kept = _judged(network, rows, of_outputs)
@@ -142,6 +150,7 @@ def fit_rates(
         kept=kept,
         scores={name: each.mean().item() for name, each in scores.items()},
         errors={name: gain.std(correction=0).item() / len(gain) ** 0.5 for name, gain in gains.items()},
+        distance=place_distance(model, inputs, num_samples * batch_size, seed),
     )
 
 

@@ -24,7 +24,7 @@ from torch import Tensor, nn
 from gumdrop.functional.devices import sent
 from gumdrop.layers import SITE
 from gumdrop.layers.kinds import kind_of
-from gumdrop.prediction.inputs import Arguments
+from gumdrop.prediction.inputs import Arguments, Inputs, arguments
 from gumdrop.prediction.twins import twin_of, uncompiled
 
 ATTRIBUTE = "feature_distance"
@@ -89,9 +89,32 @@ class FeatureDistance:
         across = (z.square().sum(1) - along.sum(1)).clamp(min=0)
         return (along @ precision + self.rest * across).nan_to_num(nan=torch.inf, posinf=torch.inf)
 
-    def p_values(self, model: nn.Module, x: Arguments, batch_size: int | None = None) -> Tensor:
-        """Say how likely a distance as large is among rows like the known ones, see `outlier_p_values`; shape (N,)."""
-        distance = self.distances(features_of(model, x, batch_size, self.layers))
+    def scores(self, model: nn.Module, x: Inputs | Arguments, batch_size: int | None = None) -> Tensor:
+        """Give the distance of rows.
+
+        Args:
+            model: The model that it was fitted to.
+            x: Its input, as for `gumdrop.sample`.
+            batch_size: Rows that run at once; all if None.
+
+        Returns:
+            Squared Mahalanobis distance, shape (N,): large for rows that are unlike the known ones.
+        """
+        rows = x if isinstance(x, Arguments) else arguments(x)
+        return self.distances(features_of(model, rows, batch_size, self.layers))
+
+    def p_values(self, model: nn.Module, x: Inputs | Arguments, batch_size: int | None = None) -> Tensor:
+        """Say how likely a distance as large is among rows like the known ones, see `outlier_p_values`.
+
+        Args:
+            model: As for `scores`, like the rest.
+            x: Its input.
+            batch_size: Rows that run at once.
+
+        Returns:
+            Shape (N,), in (0, 1].
+        """
+        distance = self.scores(model, x, batch_size)
         reference = sent(self.reference, distance.device)
         count = len(reference)
         return (1 + count - torch.searchsorted(reference, distance)).to(distance) / (count + 1)

@@ -14,8 +14,6 @@ from torch import Tensor, nn
 
 from gumdrop.likelihoods import Likelihood
 from gumdrop.prediction import FeatureDistance
-from gumdrop.prediction.distance import features_of
-from gumdrop.prediction.inputs import arguments
 from gumdrop_experiments.harness import Plain
 from gumdrop_experiments.injected.tasks import Task
 from gumdrop_experiments.shared import auroc
@@ -35,6 +33,7 @@ FAR = {
 NEIGHBOUR = 5
 """Training row whose distance counts, from the nearest one on."""
 ALARM = 0.05
+ROWS_AT_ONCE = 500
 
 
 def epistemic(likelihood: Likelihood, outputs: Score, x: Tensor) -> Tensor:
@@ -49,21 +48,27 @@ def epistemic(likelihood: Likelihood, outputs: Score, x: Tensor) -> Tensor:
 def far_scores(task: Task, network: nn.Module, distance: FeatureDistance | None, scores: Mapping[str, Score]) -> Plain:
     """Score each way by the area under the curve, and ours by its alarms at 5 %; rivals fit training rows."""
     scores = dict(scores)
-    layers = [name for name, module in network.named_modules() if type(module) is nn.Linear]
-    if layers and task.train[1].ndim <= 2:
+    layers = [module for module in network.modules() if type(module) is nn.Linear]
+    if layers:
         scores |= _of_last_features(network, layers[-1], task)
     results: Plain = {way: {"auroc": auroc(score(task.test[0]), score(task.strange))} for way, score in scores.items()}
     if distance is not None:
-        rows = [arguments(x) for x in (task.test[0], task.strange)]
-        known, strange = (distance.distances(features_of(network, x, 500, distance.layers)) for x in rows)
-        false, found = ((distance.p_values(network, x, 500) <= ALARM).float().mean().item() for x in rows)
+        rows = task.test[0], task.strange
+        known, strange = (distance.scores(network, x, ROWS_AT_ONCE) for x in rows)
+        false, found = ((distance.p_values(network, x, ROWS_AT_ONCE) <= ALARM).float().mean().item() for x in rows)
         results[DISTANCE] = {"auroc": auroc(known, strange), "false_alarms": false, "found": found}
     return results
 
 
-def _of_last_features(network: nn.Module, layer: str, task: Task) -> dict[str, Score]:
+@torch.no_grad()
+def _of_last_features(network: nn.Module, layer: nn.Linear, task: Task) -> dict[str, Score]:
     def features(x: Tensor) -> Tensor:
-        return features_of(network, arguments(x), 500, (layer,))[layer].double()
+        seen: list[Tensor] = []
+        hook = layer.register_forward_pre_hook(lambda layer, args: seen.append(args[0].detach()))
+        for part in x.split(ROWS_AT_ONCE):
+            network.eval()(part)
+        hook.remove()
+        return torch.cat(seen).double()
 
     known, y = features(task.train[0]), task.train[1]
     classes = y if task.has_classes else torch.zeros(len(known), dtype=torch.long)

@@ -57,8 +57,8 @@ class FrozenNetwork:
             vars(site)["scaled_logit"] = logit / UNIT  # in the place of the parameter, which the twin shares
             site.use.told = True  # nobody need be warned of rates that are tried
         count = 1 if bool((logits == NEVER).all()) else JUDGES // share
-        rows = self.num_samples * self.batch_size  # as many as a step has, which keeps them for its gradient
-        return torch.cat(list(drawn(self.twin, x, count, self.seed, rows, self.output, has_parts=False)))
+        # Few rows leave room for many draws at once, which share what stands in front of the first site.
+        return torch.cat(list(drawn(self.twin, x, count, self.seed, self.batch_size, self.output, has_parts=False)))
 
     def relaxed(self, x: Arguments, factors: Sequence[Tensor]) -> Tensor:
         """Evaluate functions by what each site multiplies its units by, (S, K), with a gradient, (S, N, ...)."""

@@ -186,6 +186,18 @@ def test_what_clearly_loses_is_not_looked_at_on_all_rows(monkeypatch) -> None:
     assert rows == [held_out_rates.FIRST_ROWS] * len(held_out_rates.GRID)
 
 
+def test_draws_share_what_stands_in_front_of_the_first_site() -> None:
+    torch.manual_seed(0)
+    network = nn.Sequential(nn.Conv2d(1, 4, 3), nn.ReLU(), nn.Flatten(), nn.Dropout(0.5), nn.Linear(4 * 26 * 26, 2))
+    model, passed = gd.learn_dropout(network, include=[], plain_dropout="learn"), []
+    twin = twin_of(model)
+    frozen_network = FrozenNetwork(twin, 32, 32, 0, None)
+    twin[0].forward = lambda x, inner=twin[0].forward: passed.append(len(x)) or inner(x)
+    draws = frozen_network.outputs(arguments_of(data(64, 1, 28, 28)), torch.tensor([-1.0]))
+    assert len(draws) == frozen.JUDGES
+    assert sum(passed) < 64 * frozen.JUDGES / 3
+
+
 def test_rates_of_layers_that_lose_are_given_up(monkeypatch) -> None:
     learned = []
 

@@ -73,8 +73,8 @@ class FeatureDistance:
         own, more = (known.square() * squares * precision).sum(1), count / (count - 1)
         without = more**2 * own / (1 - more * weight * own)
         axes = z.T @ known / squares.sqrt()
-        numbers = (part.float() for part in (centre, scale, axes, precision))
-        return cls(tuple(features), *numbers, 1 / float(ridge), without.float().sort().values)
+        centre, scale, axes, precision = (part.float() for part in (centre, scale, axes, precision))
+        return cls(tuple(features), centre, scale, axes, precision, 1 / float(ridge), without.float().sort().values)
 
     def distances(self, features: Mapping[str, Tensor]) -> Tensor:
         """Squared Mahalanobis distance of rows, (N,); that of rows with features that are not finite is infinite."""

@@ -224,7 +224,7 @@ def _each_layer(
         others = torch.cat([other for other in folds if other is not fold])
         logits.append(_learned(network, rows.some(others), likelihood, start))
         draws.append(network.outputs(rows.some(fold).x, logits[-1]))
-        scored = torch.cat(folds[: len(logits)])
+        scored = torch.cat(list(folds[: len(logits)]))
         seen, y = torch.cat(draws, dim=1), rows.some(scored).y
         gains = _log_likelihood(_tempered(likelihood, seen, y), seen, y) - base[scored]
         if is_beyond_chance(of_one[scored] - gains):

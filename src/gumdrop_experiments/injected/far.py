@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 import torch
 from torch import Tensor, nn
 
-from gumdrop.likelihoods import Likelihood
+from gumdrop.likelihoods import ClassificationPrediction, Likelihood
 from gumdrop.prediction import FeatureDistance
 from gumdrop_experiments.harness import Plain
 from gumdrop_experiments.injected.tasks import Task
@@ -40,8 +40,8 @@ def epistemic(likelihood: Likelihood, outputs: Score, x: Tensor) -> Tensor:
     """Say what drawn functions disagree on: the mutual information of classes, the variance of means of numbers."""
     draws = outputs(x)
     prediction = likelihood.predict([draws], len(draws))
-    spread: Tensor = getattr(prediction, "mutual_information", None)
-    spread = prediction.epistemic if spread is None else spread
+    has_classes = isinstance(prediction, ClassificationPrediction)
+    spread: Tensor = prediction.mutual_information if has_classes else prediction.epistemic
     return spread.flatten(1).mean(1) if spread.ndim > 1 else spread
 
 

@@ -184,7 +184,10 @@ def _part(name: str, settings: Settings, run: Run, seed: int) -> Plain:
         priors = {precision: last_layer.with_prior(precision) for precision in PRECISIONS}
         scores[LAPLACE] = _best(task, likelihood, priors)
     scores[ENSEMBLE] = _best(task, likelihood, {1.0: partial(all_networks, networks)})
-    ways = {FITTED: (fitted.likelihood, drawn), ENSEMBLE: (likelihood, partial(all_networks, networks))}
+    ways: dict[str, tuple[Likelihood, Outputs]] = {
+        FITTED: (fitted.likelihood, drawn),
+        ENSEMBLE: (likelihood, partial(all_networks, networks)),
+    }
     if LAPLACE in scores:
         ways[LAPLACE] = likelihood, priors[scores[LAPLACE]["choice"]]
     far = far_scores(task, network, fitted.distance, {way: partial(epistemic, *of) for way, of in ways.items()})

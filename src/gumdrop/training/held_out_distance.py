@@ -16,7 +16,7 @@ MOST_LAYERS = 16
 def fit_distance(model: nn.Module, held_out: Inputs, *, batch_size: int = 256, seed: int = 0) -> FeatureDistance:
     """Let a model tell rows that are unlike held-out ones, by what its layers read; its predictions stay as they are.
 
-    `gumdrop.predict` then gives `outlier_p_value`: of rows like the held-out ones, at most a share a has a p-value of
+    `gumdrop.predict` then gives `outlier_p_value`: of rows like the held-out ones, about a share a has a p-value of
     at most a. `fit_rates` does this for a network that it gives rates; use it alone for a model that has learned them,
     and again after more training.
 

@@ -18,6 +18,7 @@ SHORT = (
 
 @pytest.mark.slow
 @pytest.mark.parametrize("page", SHORT.split())
+@pytest.mark.filterwarnings("ignore:`X` differs from training in columns that never varied:UserWarning")
 def test_code_of_a_page_runs(page: str, in_haste, monkeypatch) -> None:
     monkeypatch.setattr("gumdrop.ensembles.settings.TRIED", (1.0,))
     (place,) = (each for each in PAGES if each.stem == page)

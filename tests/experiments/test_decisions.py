@@ -11,6 +11,7 @@ from builders.reproduced import reproduced
 
 
 @pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:`X` differs from training in columns that never varied:UserWarning")
 def test_a_quick_run_of_decisions(tmp_path, constants) -> None:
     constants(decisions, QUICK_PASSES=1, QUICK_SEEDS=1, POOL=200)
     constants(decisions, load_digits=lambda **_: [part[:400] for part in load_digits(return_X_y=True)])

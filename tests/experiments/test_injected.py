@@ -9,7 +9,7 @@ from torch import nn
 from gumdrop.likelihoods import Categorical, Gaussian
 from gumdrop.training import frozen, held_out_rates
 from gumdrop_experiments.data.mnist import small_digits
-from gumdrop_experiments.injected import Settings, study, tasks
+from gumdrop_experiments.injected import Settings, far, study, tasks
 
 from builders.digits import write_digits
 from builders.reproduced import reproduced
@@ -44,6 +44,9 @@ def test_every_network_is_trained_and_every_way_scored(tmp_path, constants) -> N
         for way in network["ways"].values():
             assert 0 <= way["auroc"][0] <= 1
             assert math.isfinite(way["log_likelihood"][0])
+        absent = {far.DENSITY, far.OWN_DENSITY, far.NEAREST, "Laplace"} if name == "camvid" else set()
+        assert set(network["far"]) == set(far.FAR) - absent
+        assert all(0 <= each["auroc"][0] <= 1 for each in network["far"].values())
     assert found["counts"]["networks"] == 9
 
 
@@ -95,3 +98,20 @@ def test_columns_and_words_are_mixed_and_stay_what_they_are() -> None:
     words = tasks.mixed_words(sentences, 0)
     assert torch.equal(words == 0, sentences == 0)
     assert set(words.unique().tolist()) <= {0, 3, 4, 5, 6, 7}
+
+
+@pytest.mark.parametrize("is_shared", [True, False])
+def test_densities_of_classes_are_low_between_them(is_shared: bool) -> None:
+    classes = torch.arange(80) % 2
+    known = torch.randn(80, 3, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    known[:, 0] += 10 * classes
+    score = far.gaussians(known, classes, is_shared=is_shared)
+    between = torch.tensor([[5.0, 0, 0]], dtype=torch.float64)
+    assert score(between) > score(known).max()
+
+
+def test_what_functions_disagree_on() -> None:
+    logits = torch.tensor([[[3.0, 0.0], [3.0, 0.0]], [[3.0, 0.0], [0.0, 3.0]]])
+    assert far.epistemic(Categorical(), lambda x: logits, torch.zeros(2)).diff() > 0.1
+    means = torch.tensor([[[1.0], [1.0]], [[1.0], [3.0]]])
+    assert far.epistemic(Gaussian(0.0), lambda x: means, torch.zeros(2)).tolist() == [0, 1]

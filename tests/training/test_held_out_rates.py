@@ -144,18 +144,73 @@ def test_each_fold_is_scored_by_rates_that_were_learned_without_it(monkeypatch) 
         learned.append(rows.x.alone.flatten().tolist())
         return torch.full((len(network.sites),), -3.0 - len(learned))
 
-    def watched(network, rows, logits):
+    def watched(network, rows, logits, **options):
         if len(rows.alone) < len(x):
             scored.append((rows.alone.flatten().tolist(), logits[0].item()))
-        return outputs(network, rows, logits)
+        return outputs(network, rows, logits, **options)
+
+    def keep_on(gains):
+        return gains.mean() > -1e9 and len(learned) in (0, 4)
 
     monkeypatch.setattr(held_out_rates, "_learned", learn)
+    monkeypatch.setattr(held_out_rates, "is_beyond_chance", keep_on)
+    monkeypatch.setattr(held_out_rates, "_is_behind", lambda gain: False)
     monkeypatch.setattr(frozen, "JUDGES", 4)
     monkeypatch.setattr(FrozenNetwork, "outputs", watched)
     fit_rates(plain(1), (x, torch.randn(20, 1)), likelihood="gaussian")
     assert [logit for _, logit in scored] == [-4.0 - k for k in range(len(learned))]
     for (rows, _), without in zip(scored, learned, strict=True):
         assert sorted(rows + without) == x[:, 0].tolist()
+
+
+def looked_at(monkeypatch) -> list[tuple[int, float]]:
+    """Rows and logits that functions are drawn for."""
+    seen, outputs = [], FrozenNetwork.outputs
+
+    def watched(network, rows, logits, **options):
+        seen.append((len(rows), logits.unique().tolist()))
+        return outputs(network, rows, logits, **options)
+
+    monkeypatch.setattr(FrozenNetwork, "outputs", watched)
+    return seen
+
+
+def test_what_clearly_loses_is_not_looked_at_on_all_rows(monkeypatch) -> None:
+    seen = looked_at(monkeypatch)
+    network, held_out, _ = planted(1e-7, 1e-7, noise=0.01)
+    fitted = fit_rates(network, held_out, likelihood=Gaussian(2 * math.log(0.01)))
+    assert fitted.kept == "temperature"
+    assert list(fitted.scores) == ["as it is", "temperature", "one rate"]  # no rates of layers were learned
+    assert fitted.scores["one rate"] < fitted.scores["temperature"] - 2 * fitted.errors["one rate"]
+    rows = [count for count, logits in seen if logits[0] > -10]
+    assert rows == [held_out_rates.FIRST_ROWS] * len(held_out_rates.GRID)
+
+
+def test_draws_share_what_stands_in_front_of_the_first_site() -> None:
+    torch.manual_seed(0)
+    network = nn.Sequential(nn.Conv2d(1, 4, 3), nn.ReLU(), nn.Flatten(), nn.Dropout(0.5), nn.Linear(4 * 26 * 26, 2))
+    model, passed = gd.learn_dropout(network, include=[], plain_dropout="learn"), []
+    twin = twin_of(model)
+    frozen_network = FrozenNetwork(twin, 32, 32, 0, None)
+    twin[0].forward = lambda x, inner=twin[0].forward: passed.append(len(x)) or inner(x)
+    draws = frozen_network.outputs(arguments_of(data(64, 1, 28, 28)), torch.tensor([-1.0]))
+    assert len(draws) == frozen.JUDGES
+    assert sum(passed) < 64 * frozen.JUDGES / 3
+
+
+def test_rates_of_layers_that_lose_are_given_up(monkeypatch) -> None:
+    learned = []
+
+    def learn(network, rows, likelihood, start):
+        learned.append(start)
+        return torch.full((len(network.sites),), 3.0)
+
+    monkeypatch.setattr(held_out_rates, "_learned", learn)
+    network, held_out, _ = planted(0.2, 0.2, noise=0.2, count=200)
+    fitted = fit_rates(network, held_out, likelihood="gaussian")
+    assert fitted.kept == "one rate"
+    assert len(learned) == 1
+    assert fitted.scores["each layer"] < fitted.scores["one rate"]
 
 
 def test_a_network_that_is_right_keeps_the_temperature_alone() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -18,6 +17,8 @@ if TYPE_CHECKING:
 
 ENDINGS = (".onnx", ".pt2")  # each is the name of a format
 TARGET = "y"
+TOLD = ("temperature", "rates", "kept", "scores", "errors")
+"""Fields of `FittedRates` that are plain data."""
 
 
 def fit_rates(
@@ -70,7 +71,7 @@ def fit_rates(
         fitted = fitted_to(network, (inputs, targets), likelihood=likelihood, seed=seed)
     except (RuntimeError, TypeError) as error:  # of layers that get other shapes, and calls with other arguments
         raise ValueError(f"{model} does not take the arrays of {held_out}: {error}") from error
-    told = {name: value for name, value in asdict(fitted).items() if name != "likelihood"}
+    told = {name: getattr(fitted, name) for name in TOLD}
     if out is not None:
         to: Any = out.suffix[1:]
         export_model(network, inputs, out, to=to, num_samples=num_samples, likelihood=fitted.likelihood)

@@ -63,15 +63,12 @@ class ConcreteDropoutClassifier(ClassifierMixin, ConcreteDropoutEnsemble):
         verbose: Show a progress bar.
 
     Attributes:
-        classes_: The labels, sorted.
         ensemble_: The `gumdrop.ensembles.ClassificationEnsemble`, of standardised rows.
         dropout_rates_: Learned rate of each layer of each network, inputs first, shape (n_networks, n_layers).
         strengths_: Strengths of dropout of the networks that were taken.
         levels_: The conformal levels, which count where ``conformal`` is set.
         history_: For each member a list with a `gumdrop.training.EpochRecord` for each epoch.
         n_iter_: Epochs that were made.
-        n_features_in_: Number of columns.
-        feature_names_in_: Their names, where they have names of text.
 
     Example:
         >>> X = np.linspace(-2, 2, 60).reshape(-1, 1)

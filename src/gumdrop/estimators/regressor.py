@@ -71,8 +71,6 @@ class ConcreteDropoutRegressor(MultiOutputMixin, RegressorMixin, ConcreteDropout
         levels_: The conformal levels, which count where ``conformal`` is set.
         history_: For each member a list with a `gumdrop.training.EpochRecord` for each epoch.
         n_iter_: Epochs that were made.
-        n_features_in_: Number of columns.
-        feature_names_in_: Their names, where they have names of text.
 
     Example:
         >>> X = np.linspace(-2, 2, 60).reshape(-1, 1)

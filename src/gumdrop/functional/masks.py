@@ -205,7 +205,7 @@ def apply_mask(x: Tensor, mask: Mask, shape: Sequence[int]) -> Tensor:
     # Where positions share a mask, its gradient goes through the logarithm, which asks for the output; elsewhere
     # PyTorch's own product has no more to keep, and is quicker.
     factor, log = mask
-    if factor.shape == x.shape and factor.dtype == x.dtype:
+    if not is_traced() and factor.shape == x.shape and factor.dtype == x.dtype:  # an export would fix the rows by it
         return x * factor
     if log is None:
         return (x * factor.view(shape)).to(x.dtype)

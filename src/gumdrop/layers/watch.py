@@ -33,6 +33,8 @@ STEPS = 10
 """Steps of the weights without one of the rate before it is reported; some train both in turns."""
 LOOKS = 10
 """Batches whose inputs are compared with those of the batch before."""
+FEW = 8
+"""Rows that are all of the data, perhaps, and differ since they are cropped or turned at random."""
 CHANGES = 2
 """Changes of these in a row that are reported; one is that to another data set."""
 SAME = 1e-3
@@ -183,7 +185,7 @@ def _watch_num_data(course: _Course, batch: int, num_data: int, inputs: Tensor |
     elif batch < course.whole:
         course.was_smaller = True
     is_part = course.was_smaller and batch == course.whole
-    if batch == num_data == course.whole and inputs is not None and course.looks < LOOKS:
+    if FEW < batch == num_data == course.whole and inputs is not None and course.looks < LOOKS:
         # A look waits for the device of the inputs; where the batch is less than `num_data`, there is none.
         deviation, mean = torch.std_mean(inputs.detach().double())
         seen = torch.stack([mean, deviation]).cpu()

@@ -120,7 +120,8 @@ class RegressionPrediction(ConformalPrediction):
         draws_of = {name: [getattr(part, name) for part in parts] for name in cls.by_draw}
         joined = {name: None if any(each is None for each in of) else torch.cat(of) for name, of in draws_of.items()}
         epistemic = within + means.var(0, correction=0)
-        return replace(parts[0], mean=means.mean(0), epistemic=epistemic, aleatoric=aleatoric, **joined).on(scale)  # type: ignore[arg-type]
+        moments = {"mean": means.mean(0), "epistemic": epistemic, "aleatoric": aleatoric}
+        return replace(parts[0], outlier_p_value=None, **moments, **joined).on(scale)  # type: ignore[arg-type]
 
     def scale_noise(self, factor: Tensor | float) -> Self:
         """Multiply the noise variance of every draw, on the scale of the draws.

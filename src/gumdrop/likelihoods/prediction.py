@@ -2,7 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import torch
@@ -17,6 +17,9 @@ class Prediction(ABC):
     """Fields whose draws are in dimension 0, and rows in dimension 1."""
     of_all_rows: ClassVar[frozenset[str]] = frozenset()
     """Fields that all rows share."""
+    outlier_p_value: Tensor | None = field(default=None, kw_only=True)
+    """Share of rows like the held-out ones that is as far out, (N,), in (0, 1]: small for a row that is like none of
+    them; None if the model has no `gumdrop.training.fit_distance`."""
 
     @abstractmethod
     def log_prob(self, target: Tensor) -> Tensor:

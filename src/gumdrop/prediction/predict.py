@@ -1,6 +1,7 @@
 """Predict rows by the functions that are drawn from a model, and the likelihood that it was trained on."""
 
 from collections.abc import Collection, Iterable
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack
 
 import torch
@@ -10,8 +11,10 @@ from gumdrop.functional.floats import widened
 from gumdrop.likelihoods import Likelihood, likelihood_of
 from gumdrop.likelihoods.gaussian import Gaussian, gaussians_of, split_gaussian
 from gumdrop.likelihoods.mixture import RegressionPrediction
+from gumdrop.likelihoods.prediction import Prediction
 from gumdrop.prediction.draws import Output, drawn
 from gumdrop.prediction.inputs import Arguments, Batches, Inputs, by_batches
+from gumdrop.prediction.twins import DISTANCE, uncompiled
 
 if TYPE_CHECKING:
     from gumdrop.likelihoods import ClassificationPrediction, CountPrediction
@@ -125,9 +128,18 @@ def predict(
             from gumdrop.prediction.logits import watched  # which numbers do not need
 
             draws = watched(draws, model, part, output)
-        return of_outputs.predict(draws, num_samples, keep_draws=keep_draws)
+        prediction = of_outputs.predict(draws, num_samples, keep_draws=keep_draws)
+        return _with_p_values(prediction, model, part, batch_size)
 
     return by_batches(of_rows, lambda parts: type(parts[0]).joined(parts), model, x, shared, seed)
+
+
+def _with_p_values(prediction: Any, model: nn.Module, x: Arguments, batch_size: int | None) -> Any:
+    """Say how far out rows are, where the model has learned it."""
+    distance = vars(uncompiled(model)).get(DISTANCE)
+    if distance is None or not isinstance(prediction, Prediction):
+        return prediction
+    return replace(prediction, outlier_p_value=distance.p_values(model, x, batch_size))
 
 
 def predict_regression(
@@ -176,7 +188,8 @@ def predict_regression(
             raise ValueError(
                 "`method='moments'` needs a model of one input tensor that returns its output, without `output`"
             )
-        return _from_moments(*propagate_moments(model, part.alone, batch_size=batch_size), log_variance)
+        prediction = _from_moments(*propagate_moments(model, part.alone, batch_size=batch_size), log_variance)
+        return _with_p_values(prediction, model, part, batch_size)
 
     return by_batches(of_rows, RegressionPrediction.joined, model, x, options.get("shared", ()), options.get("seed"))
 

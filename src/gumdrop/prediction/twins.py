@@ -14,6 +14,8 @@ from torch import Tensor, nn
 from torch.jit import ScriptModule
 from torch.nn.parameter import is_lazy
 
+DISTANCE = "feature_distance"
+"""Attribute of a model that holds how far out rows are, see `gumdrop.prediction.distance`."""
 STANDARD = frozenset(vars(nn.Module()))
 """Attributes of every module."""
 PLAIN = frozenset({type(None), bool, int, float, str, Tensor, nn.Parameter})

@@ -2,8 +2,8 @@
 
 `fit` trains one model, on one processor or on many machines (`processes/`), and `fit_stacked` many. Both run the loop
 of `epochs.py`, by the choices of a `TrainingSettings`; `tune_strength` lets held-out rows say how much dropout there is
-to be, and `fit_rates` what a network drops that is trained already. A checkpoint holds all that the rest of a run
-depends on.
+to be, `fit_rates` what a network drops that is trained already, and `fit_distance` which rows are unlike them. A
+checkpoint holds all that the rest of a run depends on.
 Imports `networks`, `objective`, `prediction` and the rooms below.
 """
 
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from gumdrop.training.checkpoints import CheckpointError
     from gumdrop.training.data import RowSource
     from gumdrop.training.epochs import epoch_seed
+    from gumdrop.training.held_out_distance import fit_distance
     from gumdrop.training.held_out_rates import FittedRates, fit_rates
     from gumdrop.training.records import EpochRecord, FitResult
     from gumdrop.training.settings import TrainingSettings
@@ -27,6 +28,7 @@ else:
         {
             "gumdrop.training.checkpoints": ["CheckpointError"],
             "gumdrop.training.epochs": ["epoch_seed"],
+            "gumdrop.training.held_out_distance": ["fit_distance"],
             "gumdrop.training.held_out_rates": ["FittedRates", "fit_rates"],
             "gumdrop.training.records": ["EpochRecord", "FitResult"],
             "gumdrop.training.data": ["RowSource"],
@@ -50,6 +52,7 @@ __all__ = [
     "choose_strength",
     "epoch_seed",
     "fit",
+    "fit_distance",
     "fit_rates",
     "fit_stacked",
     "tune_strength",

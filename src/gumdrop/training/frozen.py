@@ -2,7 +2,7 @@
 
 import functools
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import torch
@@ -12,10 +12,15 @@ from gumdrop.functional.devices import sent
 from gumdrop.layers import UNIT, ConcreteDropout
 from gumdrop.layers.block import NEVER
 from gumdrop.layers.site import factors_from, sites_of
+from gumdrop.likelihoods import Gaussian, Likelihood, StudentT
+from gumdrop.networks.learn import learn_dropout
+from gumdrop.networks.plain_dropout import own_dropout
 from gumdrop.prediction.draws import Output, drawn
 from gumdrop.prediction.inputs import Arguments
 from gumdrop.prediction.vmap import Chunk, run_batched
 
+EXACT = 1e-6
+"""Largest residual, in units of the largest target, that rounding leaves of none."""
 JUDGES = 64
 """Draws that rates are judged by, and that the temperature is for."""
 
@@ -46,14 +51,14 @@ class FrozenNetwork:
         """All sites of the twin."""
         return sites_of(self.twin)
 
-    def outputs(self, x: Arguments, logits: Tensor) -> Tensor:
-        """Evaluate functions with hard masks, (S, N, ...); those without drops are one."""
+    def outputs(self, x: Arguments, logits: Tensor, *, share: int = 1) -> Tensor:
+        """Evaluate functions (S, N, ...) with hard masks, one of so many of the judges; those without drops are one."""
         for site, logit in zip(self.sites, logits, strict=True):
             vars(site)["scaled_logit"] = logit / UNIT  # in the place of the parameter, which the twin shares
             site.use.told = True  # nobody need be warned of rates that are tried
-        count = 1 if bool((logits == NEVER).all()) else JUDGES
-        rows = self.num_samples * self.batch_size  # as many as a step has, which keeps them for its gradient
-        return torch.cat(list(drawn(self.twin, x, count, self.seed, rows, self.output, has_parts=False)))
+        count = 1 if bool((logits == NEVER).all()) else JUDGES // share
+        # Few rows leave room for many draws at once, which share what stands in front of the first site.
+        return torch.cat(list(drawn(self.twin, x, count, self.seed, self.batch_size, self.output, has_parts=False)))
 
     def relaxed(self, x: Arguments, factors: Sequence[Tensor]) -> Tensor:
         """Evaluate functions by what each site multiplies its units by, (S, K), with a gradient, (S, N, ...)."""
@@ -71,3 +76,37 @@ class FrozenNetwork:
     def _call(self, x: Arguments) -> Tensor:
         result = x.call(self.twin)
         return result if self.output is None else self.output(result)
+
+
+def place_sites(model: nn.Module) -> None:
+    """Convert a model that is not, where it has dropout of its own or else everywhere, and switch off what is left."""
+    if not sites_of(model):
+        if any(own_dropout(model, {})):
+            learn_dropout(model, include=[], plain_dropout="learn")
+        else:
+            learn_dropout(model)
+    for *_, own in list(own_dropout(model, {})):
+        setattr(own.module, own.attribute, 0.0)
+
+
+def with_noise(likelihood: Likelihood, network: FrozenNetwork, rows: Rows) -> Likelihood:
+    """Check means of numbers against the targets, and give a network that returns them alone the noise of residuals."""
+    if type(likelihood) not in (Gaussian, StudentT):
+        return likelihood
+    (output,) = network.outputs(rows.x, torch.full((len(network.sites),), NEVER))
+    y, has_noise = rows.y, likelihood.log_variance is not None  # type: ignore[attr-defined]
+    if output.shape != y.shape and (has_noise or output.shape != (*y.shape[:-1], 2 * y.shape[-1])):
+        raise ValueError(
+            f"the targets in `held_out` have shape {tuple(y.shape)}, and the model returns {tuple(output.shape)}: it "
+            "must be means of the shape of the targets, or twice as many, with log variances; (N,) and (N, 1) differ, "
+            "see Tensor.unsqueeze"
+        )
+    residuals = y - output[..., : y.shape[-1]]
+    if residuals.abs().max() <= EXACT * y.abs().max():
+        raise ValueError(
+            "the model is exact on all rows of `held_out`, so that no noise is small enough: it was trained on these "
+            "rows, or is given the target; take rows that it has not seen"
+        )
+    if has_noise or output.shape != y.shape or type(likelihood) is not Gaussian:
+        return likelihood
+    return replace(likelihood, log_variance=residuals.square().mean(0).clamp(min=1e-12).log())

@@ -6,8 +6,8 @@ References:
     Guo et al. 2017, "On Calibration of Modern Neural Networks" (arXiv:1706.04599), for the temperature.
 """
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
@@ -18,29 +18,38 @@ from gumdrop.functional.noise import uniform_noise
 from gumdrop.layers import UNIT
 from gumdrop.layers.block import NEVER
 from gumdrop.layers.site import sites_of
-from gumdrop.likelihoods import Gaussian, Likelihood, StudentT, likelihood_of
+from gumdrop.likelihoods import Likelihood, likelihood_of
 from gumdrop.machine.optimizers import minimise, without_compiler
 from gumdrop.machine.threads import limited_threads, threads_for
-from gumdrop.networks.learn import learn_dropout
-from gumdrop.networks.plain_dropout import own_dropout
+from gumdrop.prediction.distance import FeatureDistance
 from gumdrop.prediction.draws import Output
 from gumdrop.prediction.inputs import Inputs
 from gumdrop.prediction.twins import twin_of
 from gumdrop.training.data import arguments_of, check_data
 from gumdrop.training.epochs import mean_rates
-from gumdrop.training.frozen import FrozenNetwork, Rows
-from gumdrop.training.strength import is_beyond_chance, mixture_log_likelihood
+from gumdrop.training.frozen import FrozenNetwork, Rows, place_sites, with_noise
+from gumdrop.training.held_out_distance import place_distance
+from gumdrop.training.strength import is_beyond_chance, mean_and_error, mixture_log_likelihood
 
 AS_IT_IS, TEMPERATURE, ONE_RATE, EACH_LAYER = "as it is", "temperature", "one rate", "each layer"
 GRID = (-5.0, -4.0, -3.0, -2.0, -1.0)
 """Logits that the one rate is chosen from, .007 to .27."""
 FOLDS = 4
-EXACT = 1e-6
-"""Largest residual, in units of the largest target, that rounding leaves of none."""
 MOST_ROWS = 512
 """Held-out rows that are looked at: so many tell a gain of .01 nats where draws differ by .2."""
+FIRST_ROWS = 128
+"""Rows of a first look at the grid, with half of the draws; what cannot gain there is not looked at on all rows."""
+FINALISTS = 3
+"""Rates that are looked at on all rows, at most."""
+WORTH = 0.002
+"""Nats of a gain that is worth a second look, or rates for each layer."""
 STEPS, LR = 30, 0.3
 """Steps of Adam, and how far the first ones move a logit."""
+
+Start = tuple[Likelihood, float]
+"""The likelihood of one rate, with its temperature, and the logit of the rate."""
+Gains = dict[str, Tensor]
+"""What each way gains on the temperature alone, of rows, (N,)."""
 
 
 @dataclass(frozen=True)
@@ -56,10 +65,12 @@ class FittedRates:
     kept: str
     """What is kept: "temperature" alone, "one rate" or "each layer"."""
     scores: dict[str, float]
-    """Mean log likelihood of the held-out rows, in nats, "as it is" and with each of these; rates are those of other
-    rows."""
+    """Mean log likelihood of the held-out rows, in nats, "as it is" and with each of these that was tried; rates are
+    those of other rows. What was given up early has the gain of the rows that were looked at."""
     errors: dict[str, float]
     """Standard error of the gain of each on the temperature alone."""
+    distance: FeatureDistance | None
+    """What says which rows are unlike the held-out ones, see `fit_distance`; None if no layer reads rows one by one."""
 
 
 def fit_rates(
@@ -79,10 +90,14 @@ def fit_rates(
 
     .. math:: \sum_i \log \frac1S \sum_s p\big(y_i \mid f(x_i; z_s(p)), T\big)
 
-    where all rows share the masks of a draw. One rate for all sites is chosen from a grid, and from there a rate for
-    each site is learned by the gradient through relaxed masks, on three quarters of the rows at a time. The rest
-    judges: one rate is kept if it gains more on the temperature alone than the standard error of the gain, and a rate
-    for each site if it does so on what was kept. Otherwise all rates are 0, and the temperature is left.
+    where all rows share the masks of a draw. One rate for all sites is chosen from a grid, on three quarters of the
+    rows at a time, after a first look at few rows that leaves out what cannot gain .002 nats. The rest judges: one rate
+    is kept if it gains more on the temperature alone than the standard error of the gain. If that is .002 nats or more,
+    a rate for each site is learned from there, by the gradient through relaxed masks, and kept if it gains on one rate
+    as one rate must on none. Otherwise all rates are 0, and the temperature is left.
+
+    Rates do not tell rows that are far from the data. So the model learns a distance, too (`fit_distance`), and its
+    predictions have an `outlier_p_value`.
 
     Args:
         model: A trained model. One without learned dropout is converted by `gumdrop.learn_dropout`: where it has
@@ -99,7 +114,7 @@ def fit_rates(
         output: Takes the output tensor out of what the model returns.
 
     Returns:
-        The rates, the temperature, what they are worth, and the likelihood to predict with, as in
+        The rates, the temperature, what they are worth, the distance, and the likelihood to predict with, as in
         ``gumdrop.predict(model, x, fitted.likelihood)``.
 
     Raises:
@@ -121,39 +136,29 @@ def fit_rates(
             f"`num_samples` and `batch_size` must be at least 1, and `held_out` must have at least {2 * FOLDS} rows, "
             f"got {num_samples}, {batch_size} and {num_rows}"
         )
-    _place_sites(model)
+    place_sites(model)
     network = FrozenNetwork(twin_of(model), num_samples, batch_size, seed, output)
     order = torch.randperm(num_rows, generator=torch.Generator().manual_seed(seed))[:MOST_ROWS]
     device = next(model.parameters()).device
-    rows = Rows(arguments_of(held_out[0], "held_out")[order].to(device), sent(held_out[1][order], device))
-    of_outputs = _with_noise(of_outputs, network, rows)
+    inputs = arguments_of(held_out[0], "held_out")
+    rows = Rows(inputs[order].to(device), sent(held_out[1][order], device))
+    of_outputs = with_noise(of_outputs, network, rows)
     with limited_threads(threads_for([model], num_samples * batch_size)):
-        logits, scores, kept = _judged(network, rows, of_outputs)
+        logits, base, gains, kept = _judged(network, rows, of_outputs)
     tempered = _tempered(of_outputs, network.outputs(rows.x, logits), rows.y)
     with torch.no_grad():
         for site, logit in zip(sites_of(model), logits.tolist(), strict=True):
             site.scaled_logit.fill_(logit / UNIT)
     model.eval()
-    gains = {name: each - scores[TEMPERATURE] for name, each in scores.items()}
     return FittedRates(
         likelihood=tempered,
         temperature=float(getattr(tempered, "temperature", 1.0)),
         rates=mean_rates(model),
         kept=kept,
-        scores={name: each.mean().item() for name, each in scores.items()},
+        scores={name: (base.mean() + gain.mean()).item() for name, gain in gains.items()},
         errors={name: gain.std(correction=0).item() / len(gain) ** 0.5 for name, gain in gains.items()},
+        distance=place_distance(model, inputs, num_samples * batch_size, seed),
     )
-
-
-def _place_sites(model: nn.Module) -> None:
-    """Convert a model that is not, where it has dropout of its own or else everywhere, and switch off what is left."""
-    if not sites_of(model):
-        if any(own_dropout(model, {})):
-            learn_dropout(model, include=[], plain_dropout="learn")
-        else:
-            learn_dropout(model)
-    for *_, own in list(own_dropout(model, {})):
-        setattr(own.module, own.attribute, 0.0)
 
 
 def _same(network: FrozenNetwork, logit: float) -> Tensor:
@@ -161,56 +166,76 @@ def _same(network: FrozenNetwork, logit: float) -> Tensor:
     return torch.full((len(network.sites),), logit)
 
 
-def _with_noise(likelihood: Likelihood, network: FrozenNetwork, rows: Rows) -> Likelihood:
-    """Check means of numbers against the targets, and give a network that returns them alone the noise of residuals."""
-    if type(likelihood) not in (Gaussian, StudentT):
-        return likelihood
-    (output,) = network.outputs(rows.x, _same(network, NEVER))
-    y, has_noise = rows.y, likelihood.log_variance is not None  # type: ignore[attr-defined]
-    if output.shape != y.shape and (has_noise or output.shape != (*y.shape[:-1], 2 * y.shape[-1])):
-        raise ValueError(
-            f"the targets in `held_out` have shape {tuple(y.shape)}, and the model returns {tuple(output.shape)}: it "
-            "must be means of the shape of the targets, or twice as many, with log variances; (N,) and (N, 1) differ, "
-            "see Tensor.unsqueeze"
-        )
-    residuals = y - output[..., : y.shape[-1]]
-    if residuals.abs().max() <= EXACT * y.abs().max():
-        raise ValueError(
-            "the model is exact on all rows of `held_out`, so that no noise is small enough: it was trained on these "
-            "rows, or is given the target; take rows that it has not seen"
-        )
-    if has_noise or output.shape != y.shape or type(likelihood) is not Gaussian:
-        return likelihood
-    return replace(likelihood, log_variance=residuals.square().mean(0).clamp(min=1e-12).log())
-
-
-def _judged(network: FrozenNetwork, rows: Rows, likelihood: Likelihood) -> tuple[Tensor, dict[str, Tensor], str]:
-    """Choose one rate and learn one for each site on some folds, let the others score them, and keep what gains."""
+def _judged(network: FrozenNetwork, rows: Rows, likelihood: Likelihood) -> tuple[Tensor, Tensor, Gains, str]:
+    """Choose one rate, and where it gains, learn one for each site; give logits, what rows say without, and gains."""
     plain = network.outputs(rows.x, _same(network, NEVER))
-    scores = {
-        AS_IT_IS: _log_likelihood(likelihood, plain, rows.y),
-        TEMPERATURE: _log_likelihood(_tempered(likelihood, plain, rows.y), plain, rows.y),
+    base = _log_likelihood(_tempered(likelihood, plain, rows.y), plain, rows.y)
+    gains = {AS_IT_IS: _log_likelihood(likelihood, plain, rows.y) - base, TEMPERATURE: torch.zeros_like(base)}
+    folds = torch.arange(len(rows.y)).tensor_split(FOLDS)
+    one, gains[ONE_RATE] = _one_rate(network, rows, likelihood, base, folds)
+    if not one or not is_beyond_chance(gains[ONE_RATE]):
+        return _same(network, NEVER), base, gains, TEMPERATURE
+    keep_one = _same(network, sum(logit for _, logit in one) / FOLDS), base, gains, ONE_RATE
+    if gains[ONE_RATE].mean() < WORTH:
+        return keep_one
+    each, gains[EACH_LAYER] = _each_layer(network, rows, one, base, folds, gains[ONE_RATE])
+    if len(each) == FOLDS and is_beyond_chance(gains[EACH_LAYER] - gains[ONE_RATE]):
+        return torch.stack(each).mean(0), base, gains, EACH_LAYER
+    return keep_one
+
+
+def _one_rate(
+    network: FrozenNetwork, rows: Rows, likelihood: Likelihood, base: Tensor, folds: Sequence[Tensor]
+) -> tuple[list[Start], Tensor]:
+    """Choose one rate for each fold by the others, and say what it gains there; none where a first look sees no use."""
+
+    def of(rows: Rows, logit: float, share: int) -> tuple[Likelihood, Tensor]:
+        draws = network.outputs(rows.x, _same(network, logit), share=share)
+        tempered = _tempered(likelihood, draws, rows.y)
+        return tempered, _log_likelihood(tempered, draws, rows.y) - base[: len(rows.y)]
+
+    first = rows.some(torch.arange(min(FIRST_ROWS, len(rows.y))))
+    looks = {logit: of(first, logit, share=2)[1] for logit in GRID}
+    ordered = sorted(looks, key=lambda logit: -float(looks[logit].mean()))
+    best = looks[ordered[0]]
+    found = {
+        logit: of(rows, logit, share=1)
+        for logit in ordered[:FINALISTS]
+        if not (_is_behind(looks[logit] - WORTH) or _is_behind(looks[logit] - best))
     }
-    likelihoods, by_rate = [], []
-    for logit in GRID:
-        draws = network.outputs(rows.x, _same(network, logit))
-        likelihoods.append(_tempered(likelihood, draws, rows.y))
-        by_rate.append(_log_likelihood(likelihoods[-1], draws, rows.y))
-    one, one_scores, each, each_draws = [], [], [], []
-    for fold in (folds := torch.arange(len(rows.y)).tensor_split(FOLDS)):
+    if not found:
+        return [], best
+    chosen, gains = [], []
+    for fold in folds:
+        others = [other for other in folds if other is not fold]
+        logit = max(found, key=lambda logit: float(found[logit][1][torch.cat(others)].mean()))
+        chosen.append((found[logit][0], logit))
+        gains.append(found[logit][1][fold])
+    return chosen, torch.cat(gains)
+
+
+def _each_layer(
+    network: FrozenNetwork, rows: Rows, one: Sequence[Start], base: Tensor, folds: Sequence[Tensor], of_one: Tensor
+) -> tuple[list[Tensor], Tensor]:
+    """Learn a rate for each site on all folds but one, until those that are scored lose by more than chance."""
+    logits: list[Tensor] = []
+    draws: list[Tensor] = []
+    for fold, (likelihood, start) in zip(folds, one, strict=True):
         others = torch.cat([other for other in folds if other is not fold])
-        best = max(range(len(GRID)), key=lambda i: float(by_rate[i][others].mean()))
-        one.append(_same(network, GRID[best]))
-        one_scores.append(by_rate[best][fold])
-        each.append(_learned(network, rows.some(others), likelihoods[best], GRID[best]))
-        each_draws.append(network.outputs(rows.some(fold).x, each[-1]))
-    scores[ONE_RATE], draws = torch.cat(one_scores), torch.cat(each_draws, dim=1)
-    scores[EACH_LAYER] = _log_likelihood(_tempered(likelihood, draws, rows.y), draws, rows.y)
-    kept, logits = TEMPERATURE, _same(network, NEVER)
-    for name, found in ((ONE_RATE, one), (EACH_LAYER, each)):
-        if is_beyond_chance(scores[name] - scores[kept]):
-            kept, logits = name, torch.stack(found).mean(0)
-    return logits, scores, kept
+        logits.append(_learned(network, rows.some(others), likelihood, start))
+        draws.append(network.outputs(rows.some(fold).x, logits[-1]))
+        scored = torch.cat(list(folds[: len(logits)]))
+        seen, y = torch.cat(draws, dim=1), rows.some(scored).y
+        gains = _log_likelihood(_tempered(likelihood, seen, y), seen, y) - base[scored]
+        if is_beyond_chance(of_one[scored] - gains):
+            break
+    return logits, gains
+
+
+def _is_behind(gain: Tensor) -> bool:
+    """Tell whether gains of rows, (N,), are below 0 by more than twice their standard error."""
+    mean, error = mean_and_error(gain)
+    return mean < -2 * error
 
 
 def _learned(network: FrozenNetwork, rows: Rows, likelihood: Likelihood, start: float) -> Tensor:

@@ -1,6 +1,6 @@
 """Several models that cannot be stacked, called one after the other."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import torch
 from torch import Tensor, nn
@@ -30,7 +30,9 @@ class InTurn(nn.Module):
         self.zero_grad()
         terms = []
         for model, inputs, targets, count in zip(self.models, x, y, num_data, strict=True):
-            nll = likelihood.nll(tensor_of(model(inputs), None, WAY_OUT), targets).mean()
+            result = model(inputs)  # a likelihood of one's own may take more than a tensor
+            output = tensor_of(result, None, WAY_OUT) if isinstance(result, Mapping) else result
+            nll = likelihood.nll(output, targets).mean()
             kl = kl_divergence(model, num_data=count, lengthscale=lengthscale)
             (nll + kl / count).backward()
             terms.append(torch.stack([nll.detach(), kl.detach()]))

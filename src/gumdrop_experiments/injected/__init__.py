@@ -6,6 +6,9 @@ grid, as Ledda, Fumera & Roli inject dropout; a Laplace approximation of the las
 stand the rates that a network was trained with, and an ensemble of five. Every way has its temperature from the same
 held-out rows, but for the rates of the training, which people take as they are.
 
+Rows that are like none of the data are told by what functions disagree on, by three scores of the last layer's features
+and by the distance of `fit_rates`, see `far.py`.
+
 References:
     Ledda, Fumera & Roli 2023, "Dropout Injection at Test Time for Post Hoc Uncertainty Quantification in Neural
     Networks" (arXiv:2302.02924).

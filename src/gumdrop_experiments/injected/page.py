@@ -1,11 +1,25 @@
 """The page of `injected`."""
 
+from collections.abc import Callable
+
 from matplotlib.figure import Figure
 
 from gumdrop.views.plots import BLUE, INK, ORANGE
 from gumdrop_experiments.harness import Plain
+from gumdrop_experiments.injected.far import DISTANCE, FAR
 from gumdrop_experiments.injected.study import AS_IT_IS, ENSEMBLE, FITTED, TEMPERATURE, WAYS
-from gumdrop_experiments.pages import GREY, Page, Picture, cell, dots, edges_of, panels_of, table_of
+from gumdrop_experiments.pages import (
+    GREY,
+    Cell,
+    Page,
+    Picture,
+    cell,
+    dots,
+    edges_of,
+    panels_of,
+    table_of,
+    with_error,
+)
 
 LEAST_EDGE = 1e-3
 """Of an axis along which all gains may be 0."""
@@ -14,6 +28,9 @@ with its standard error; further right is better. Orange: `fit_rates`. Grey: an 
 AUROC = """The same for the area under the curve by which doubt tells rows that are like none of the data: columns
 mixed over rows, words mixed over sentences, test pictures turned, blurred or noisy, streets upside down in inverted
 colours."""
+FAR_ROWS = """Area under the curve by which scores tell rows that are like none of the data, with standard errors. The
+distance of `fit_rates` comes from held-out rows, densities and neighbours of the last layer's features from all
+training rows."""
 NOTES = (
     """AdamW in one cycle on squared errors or cross-entropies, without a thought of rates. Tables: three hidden
     layers of 128, no dropout; 8 x 8 digits: a CNN without dropout, 300 held-out images; MNIST: 5,000 images, a CNN
@@ -39,7 +56,19 @@ def page(results: Plain) -> Page:
         Picture("injected", GAINS, _gains(networks, "log_likelihood_gain")),
         Picture("injected-auroc", AUROC, _gains(networks, "auroc_gain")),
     ]
-    return Page("Rates for networks that are trained", _lead(results), [*drawn, *tables], NOTES)
+    ways = {FAR[way]: each for way, each in _far(networks).items()}
+    cells: dict[str, Cell] = {name: _auroc(name) for name in networks}
+    far = table_of(FAR_ROWS, ways, cells, ours=lambda way: way == FAR[DISTANCE])
+    return Page("Rates for networks that are trained", _lead(results), [*drawn, far, *tables], NOTES)
+
+
+def _far(networks: Plain) -> dict[str, Plain]:
+    """Results of each way by network."""
+    return {way: {name: each["far"].get(way) for name, each in networks.items()} for way in FAR}
+
+
+def _auroc(name: str) -> Callable[[Plain], str]:
+    return lambda of_way: "–" if of_way[name] is None else with_error(of_way[name]["auroc"])
 
 
 def _named(results: Plain) -> dict[str, Plain]:

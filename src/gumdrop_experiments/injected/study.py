@@ -18,6 +18,7 @@ from gumdrop.metrics import calibration_error
 from gumdrop.training import fit_rates
 from gumdrop_experiments.harness import Plain, Run
 from gumdrop_experiments.injected import Settings
+from gumdrop_experiments.injected.far import DOUBT, FAR, epistemic, far_scores
 from gumdrop_experiments.injected.tasks import ONCE, TABLES, TASKS, Pair, Task
 from gumdrop_experiments.pages import mean_and_error
 from gumdrop_experiments.shared import auroc, number_scores, seeded, take_step
@@ -183,7 +184,15 @@ def _part(name: str, settings: Settings, run: Run, seed: int) -> Plain:
         priors = {precision: last_layer.with_prior(precision) for precision in PRECISIONS}
         scores[LAPLACE] = _best(task, likelihood, priors)
     scores[ENSEMBLE] = _best(task, likelihood, {1.0: partial(all_networks, networks)})
-    return {"ways": scores, "seconds": {"training": training, FITTED: seconds}}
+    ways: dict[str, tuple[Likelihood, Outputs]] = {
+        FITTED: (fitted.likelihood, drawn),
+        ENSEMBLE: (likelihood, partial(all_networks, networks)),
+    }
+    if LAPLACE in scores:
+        ways[LAPLACE] = likelihood, priors[scores[LAPLACE]["choice"]]
+    far = far_scores(task, network, fitted.distance, {way: partial(epistemic, *of) for way, of in ways.items()})
+    far[DOUBT] = {"auroc": scores[TEMPERATURE]["auroc"]}
+    return {"ways": scores, "far": far, "seconds": {"training": training, FITTED: seconds}}
 
 
 def _trained(task: Task, epochs: int, seed: int) -> nn.Module:
@@ -243,7 +252,12 @@ def summary(parts: Sequence[Plain]) -> Plain:
     kept = [part["ways"][FITTED]["kept"] for part in parts]
     results[FITTED]["kept"] = {name: kept.count(name) for name in sorted(set(kept))}
     share = [part["seconds"][FITTED] / part["seconds"]["training"] for part in parts]
-    return {"ways": results, "share_of_training": mean_and_error(share)}
+    far = {
+        way: {name: mean_and_error([part["far"][way][name] for part in parts]) for name in parts[0]["far"][way]}
+        for way in FAR
+        if way in parts[0]["far"]
+    }
+    return {"ways": results, "far": far, "share_of_training": mean_and_error(share)}
 
 
 def counts(results: Mapping[str, Plain]) -> Plain:

@@ -40,6 +40,14 @@ class OwnRandomness:
         self._states: list[Tensor] = [torch.Generator(g.device).manual_seed(seed).get_state() for g in self._generators]
         self._is_idle = self.moved = False
 
+    def states(self) -> list[Tensor]:
+        """Where the generators stand."""
+        return list(self._states)
+
+    def restore(self, states: list[Tensor]) -> None:
+        """Set them back to states of before."""
+        self._states, self._is_idle = states, False
+
     @contextlib.contextmanager
     def used(self) -> Iterator[None]:
         """Take a turn."""

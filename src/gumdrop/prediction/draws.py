@@ -178,28 +178,39 @@ class _Call:
             before, count = self.noise.state(), min(left, LOOPED)
             factors, indices = self.factors(count)
             drawn = len(factors[0]) if factors else count
-            start = None if self.model in _LOOKED_AT or self.dropout.inside else self.noise.state()
+            is_known = self.model in _LOOKED_AT or self.dropout.inside
+            start = None if is_known else (self.noise.state(), self.randomness.states())
             with self.randomness.used():
                 results = [self._draw([factor[i : i + 1] for factor in factors]) for i in range(drawn)]
             if start is not None:
-                self._look_at_randomness(start, factors, results[0])
+                self._look_at_randomness(*start, factors, results[0])
             if indices is not None and self.randomness.moved:  # draws that keep all units are no longer one function
                 self.noise.restore(before)
                 continue
             yield self._placed(torch.stack(results), indices)
             left -= count
 
-    def _look_at_randomness(self, start: list[Tensor], factors: list[Tensor], result: Tensor) -> None:
-        """Warn, once for each model, if a function differs from itself by random numbers that no dropout has drawn."""
+    def _look_at_randomness(
+        self, noise: list[Tensor], states: list[Tensor], factors: list[Tensor], result: Tensor
+    ) -> None:
+        """Warn, once for each model, if a function differs from itself by random numbers that no dropout has drawn.
+
+        Another thread may draw, too, or train the model: so it is the same function again under the same numbers.
+        """
         _LOOKED_AT.add(self.model)
         if not self.randomness.moved:
             return
-        now = self.noise.state()
-        self.noise.restore(start)
-        with self.randomness.used():
-            again = self._draw([factor[:1] for factor in factors])
-        self.noise.restore(now)
-        if not torch.allclose(again, result, rtol=1e-3, atol=1e-6, equal_nan=True):
+        now = self.noise.state(), self.randomness.states()
+        alike = []
+        self.randomness.restore(states)
+        for _ in range(2):  # by the numbers of the first time, and by those that follow
+            self.noise.restore(noise)
+            with self.randomness.used():
+                again = self._draw([factor[:1] for factor in factors])
+            alike.append(torch.allclose(again, result, rtol=1e-3, atol=1e-6, equal_nan=True))
+        self.noise.restore(now[0])
+        self.randomness.restore(now[1])
+        if alike == [True, False]:
             warn(
                 "the forward of the model draws random numbers in predictions that no module owns, as "
                 "torch.nn.functional.dropout does without `training`, and an nn.Dropout that a forward makes: no rate "
